@@ -1,0 +1,1 @@
+"""Continuous batching: which tokens of which request run in the next step. Pure."""

@@ -1,0 +1,97 @@
+"""The whole decision of one scheduling step, as data the runner can execute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from paceline_engine.sampling import SamplingParams
+
+
+class StepClass(StrEnum):
+    """What a step is made of; step times are bimodal, so moments are kept per class."""
+
+    DECODE_ONLY = "decode_only"
+    MIXED = "mixed"
+    PREFILL_ONLY = "prefill_only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledChunk:
+    """Tokens of one request that run in this step.
+
+    Attributes:
+        request_id: Whose tokens they are.
+        token_ids: Tokens at positions [start, start + len(token_ids)).
+        start: Tokens of the request that already are in the KV cache.
+        block_ids: Block table covering positions [0, start + len(token_ids)).
+        is_decode: One new token of a request whose whole known text is in the cache; a
+            recomputed prompt after preemption counts as prefill.
+        samples: Whether the last token's logits are sampled (the chunk reaches the end of
+            what is known of the request).
+        sampling: How to sample; the drawn token stands at position `end`.
+    """
+
+    request_id: int
+    token_ids: Sequence[int]
+    start: int
+    block_ids: Sequence[int]
+    is_decode: bool
+    samples: bool
+    sampling: SamplingParams
+
+    @property
+    def end(self) -> int:
+        """Position after the last token of this chunk."""
+        return self.start + len(self.token_ids)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerOutput:
+    """One step: decodes first, then prefill chunks.
+
+    Attributes:
+        step_id: Counts up by one.
+        chunks: At most one chunk per request.
+        budget: Token budget in force for this step.
+        preempted: Requests whose blocks were taken back; they wait to be recomputed.
+    """
+
+    step_id: int
+    chunks: tuple[ScheduledChunk, ...]
+    budget: int
+    preempted: tuple[int, ...] = ()
+
+    @cached_property
+    def decode_rows(self) -> int:
+        """Decode tokens in the step."""
+        return sum(1 for chunk in self.chunks if chunk.is_decode)
+
+    @cached_property
+    def prefill_tokens(self) -> int:
+        """Prompt (or recomputed) tokens in the step."""
+        return sum(len(chunk.token_ids) for chunk in self.chunks if not chunk.is_decode)
+
+    @cached_property
+    def num_tokens(self) -> int:
+        """All tokens in the step; never above `budget`."""
+        return self.decode_rows + self.prefill_tokens
+
+    @cached_property
+    def resident_kv_tokens(self) -> int:
+        """KV tokens the step reads: context of every scheduled chunk, itself included."""
+        return sum(chunk.end for chunk in self.chunks)
+
+    @cached_property
+    def chunk_context(self) -> int:
+        """Sum over prefill chunks of length x context, the attention work of chunks."""
+        return sum(len(c.token_ids) * c.end for c in self.chunks if not c.is_decode)
+
+    @cached_property
+    def step_class(self) -> StepClass:
+        """Class of the step; undefined for an empty one."""
+        if not self.prefill_tokens:
+            return StepClass.DECODE_ONLY
+        return StepClass.MIXED if self.decode_rows else StepClass.PREFILL_ONLY

@@ -1,0 +1,1 @@
+"""The `paceline.dev` API: models, conditions, and the schema generated from them."""
