@@ -1,0 +1,108 @@
+# Two commands do all of their own set-up on a fresh machine: `make demo` and `make test`.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+export PACELINE_CACHE ?= $(HOME)/.cache/paceline
+export PACELINE_MODEL ?= $(PACELINE_CACHE)/models/SmolLM2-135M-Instruct.Q4_1.gguf
+export PYTHONDONTWRITEBYTECODE ?= 1
+
+OP := .venv-operator/bin
+EN := .venv-engine/bin
+SETUP := python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	|| { echo "setup: Python >= 3.11 is needed as python3 - install it and run again" >&2; exit 2; } ; \
+	python3 -m e2e.setup
+LATER = @echo "$@: not built yet; it comes with a later issue" >&2; exit 1
+
+ENGINE_TESTS := tests/engine
+OPERATOR_TESTS := tests/operator tests/contract tests/architecture tests/charts tests/e2e
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | \
+		awk -F':.*## ' '{printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}'
+
+.PHONY: demo demo-down
+demo: ## The main job on a real local cluster, start to report
+	@$(SETUP) operator engine model cluster
+	@$(OP)/python -m e2e.demo
+
+demo-down: ## Remove what the demo left: fleet, cluster, interfaces
+	@$(SETUP) operator
+	@$(OP)/python -m e2e.cluster down
+
+.PHONY: test unit lint types imports
+test: ## Everything that guards main: static checks, tests, one smoke test on the cluster
+	@$(SETUP) operator engine model cluster
+	@$(MAKE) lint types imports verify unit smoke
+
+unit: ## Unit, property, contract and API server tests
+	@$(SETUP) operator engine model cluster
+	@$(OP)/python -m pytest -q $(OPERATOR_TESTS)
+	@$(EN)/python -m pytest -q $(ENGINE_TESTS)
+
+lint: ## ruff: rules and format
+	@$(SETUP) operator
+	@$(OP)/ruff check .
+	@$(OP)/ruff format --check .
+
+types: ## mypy, strict, in each member's environment
+	@$(SETUP) operator engine
+	@$(OP)/mypy operator/src e2e
+	@$(EN)/mypy engine/src bench
+
+imports: ## import-linter: layers, purity, independence
+	@$(SETUP) operator
+	@PYTHONPATH=operator/src:engine/src $(OP)/lint-imports
+
+.PHONY: crds verify
+crds: ## Write crds/ from the models
+	@$(SETUP) operator
+	@$(OP)/python -m paceline_operator.api.crd --write crds
+
+verify: ## Fail where anything generated differs from its source
+	@$(SETUP) operator cluster
+	@$(OP)/python -m tests.verify
+
+.PHONY: smoke e2e chaos conformance bench-engine
+smoke: ## Kill operator, engine pod and API server on the real cluster; lose no request
+	@$(SETUP) operator engine model cluster
+	@$(OP)/python -m e2e.smoke
+
+e2e: ## All of the cluster tests
+	@$(SETUP) operator engine model cluster
+	@$(OP)/python -m e2e.cluster up
+	@$(OP)/python -m e2e.cluster check
+	@$(OP)/python -m e2e.smoke
+
+bench-engine: ## The engine side by side with its peer, written to bench/results/
+	@$(SETUP) engine model
+	@$(EN)/python -m bench.quick
+
+conformance: ## The autopilot against every baseline (later)
+	$(LATER)
+
+chaos: ## Faults under load (later)
+	$(LATER)
+
+.PHONY: cluster-up cluster-down cluster-status cluster-build
+cluster-build: ## Compile the test cluster's programs
+	@$(SETUP) cluster
+
+cluster-up: ## Start the real cluster
+	@$(SETUP) operator cluster
+	@$(OP)/python -m e2e.cluster up
+
+cluster-down: ## Stop it and remove all it made
+	@$(SETUP) operator
+	@$(OP)/python -m e2e.cluster down
+
+cluster-status: ## Show its processes, node and system pods
+	@$(SETUP) operator
+	@$(OP)/python -m e2e.cluster status
+
+.PHONY: clean
+clean: ## Remove environments and caches of this checkout (the shared cache stays)
+	@rm -rf .venv-operator .venv-engine .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache dist

@@ -1,0 +1,156 @@
+"""Runs set-up stages in parallel where they do not need each other, and says how it goes.
+
+Standard library only: this is what a fresh machine runs first.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HEARTBEAT_S = 20.0
+
+
+class SetupError(Exception):
+    """A stage cannot go on; the message is one line: what, where, and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One named piece of set-up.
+
+    Attributes:
+        name: What people see.
+        run: Does the work; gets a `Shell` that logs to the stage's file.
+        needs: Names of stages that must be done before.
+        is_done: Whether nothing is left to do (a cache hit).
+    """
+
+    name: str
+    run: Callable[[Shell], None]
+    needs: tuple[str, ...] = ()
+    is_done: Callable[[], bool] = field(default=lambda: False)
+
+
+@dataclass(slots=True)
+class Shell:
+    """Runs commands for one stage; output goes to its log, children die with us."""
+
+    log_path: Path
+    children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def run(
+        self,
+        command: Sequence[str | Path],
+        *,
+        remedy: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        """Runs `command` to its end.
+
+        Raises:
+            SetupError: It failed; the message holds the last line it printed and `remedy`.
+        """
+        argv = [str(part) for part in command]
+        with self.log_path.open("ab") as log:
+            log.write(f"\n$ {' '.join(argv)}\n".encode())
+            log.flush()
+            child = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(env or {})},
+                cwd=cwd,
+                start_new_session=True,
+            )
+            self.children.append(child)
+            code = child.wait()
+        if code:
+            raise SetupError(
+                f"{Path(argv[0]).name} failed ({code}): {self._last_line()} - "
+                f"{remedy} (log: {self.log_path})"
+            )
+
+    def stop(self) -> None:
+        """Ends children that still run, with everything they started."""
+        for child in self.children:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGTERM)
+
+    def _last_line(self) -> str:
+        lines = self.log_path.read_text(errors="replace").strip().splitlines()
+        return lines[-1][:300] if lines else "no output"
+
+
+class Progress:
+    """Prints one line per event, with the time since the start."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._lock = threading.Lock()
+
+    def say(self, name: str, text: str) -> None:
+        """Prints `name: text` with the elapsed time."""
+        with self._lock:
+            print(f"[{time.monotonic() - self._started:6.1f}s] {name:<16} {text}", flush=True)
+
+
+def _run_one(stage: Stage, shell: Shell, progress: Progress) -> None:
+    if stage.is_done():
+        progress.say(stage.name, "cached")
+        return
+    progress.say(stage.name, "started")
+    started = time.monotonic()
+    stage.run(shell)
+    progress.say(stage.name, f"done in {time.monotonic() - started:.0f} s")
+
+
+def run_stages(stages: Iterable[Stage], log_dir: Path) -> None:
+    """Runs all stages, each as soon as what it needs is done.
+
+    Raises:
+        SetupError: The first stage that failed; the others are stopped.
+    """
+    log_dir.mkdir(parents=True, exist_ok=True)
+    waiting = {stage.name: stage for stage in stages}
+    shells = {name: Shell(log_dir / f"{name}.log") for name in waiting}
+    for shell in shells.values():
+        shell.log_path.write_bytes(b"")
+    progress, done, running = Progress(), set[str](), dict[Future[None], str]()
+    with ThreadPoolExecutor(max_workers=max(1, len(waiting))) as pool:
+        try:
+            while waiting or running:
+                for name in [n for n, s in waiting.items() if done.issuperset(s.needs)]:
+                    stage = waiting.pop(name)
+                    running[pool.submit(_run_one, stage, shells[name], progress)] = name
+                _collect(running, done, progress)
+        except BaseException:
+            for shell in shells.values():
+                shell.stop()
+            raise
+
+
+def _collect(running: dict[Future[None], str], done: set[str], progress: Progress) -> None:
+    finished, _ = wait(running, timeout=HEARTBEAT_S, return_when=FIRST_COMPLETED)
+    if not finished:
+        progress.say("...", f"still at: {', '.join(sorted(running.values()))}")
+    for future in finished:
+        name = running.pop(future)
+        future.result()
+        done.add(name)
+
+
+def exit_with(error: SetupError) -> None:
+    """Prints the one line and leaves with exit code 2."""
+    print(f"setup: {error}", file=sys.stderr, flush=True)
+    raise SystemExit(2)
