@@ -1,0 +1,1 @@
+"""Pure rules: spec to child objects, live objects to status, replica ownership, scale-in."""

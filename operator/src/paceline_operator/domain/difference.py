@@ -1,0 +1,64 @@
+"""Does a live object already say what a manifest says? Decides whether to write at all.
+
+Only the manifest's own fields are compared, so what others or server defaults add is no
+difference. A field that we stop declaring shows in the hash annotation, not here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from paceline_operator.domain import quantity
+from paceline_operator.domain.names import ANNOTATION_APPLIED
+from paceline_operator.domain.overlay import MERGE_KEYS
+
+_QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
+_EMPTY = (None, "", [], {}, False, 0)
+
+
+def digest(manifest: Any) -> str:
+    """Short stable hash of plain data."""
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def stamped(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest with the hash of itself as an annotation of the object."""
+    metadata = dict(manifest["metadata"])
+    annotations = {**metadata.get("annotations", {}), ANNOTATION_APPLIED: digest(manifest)}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+def differs(desired: Any, live: Any, key: str = "") -> bool:
+    """True where `live` lacks or contradicts something `desired` declares."""
+    if isinstance(desired, Mapping):
+        return _mapping_differs(desired, live, key)
+    if isinstance(desired, list):
+        return _list_differs(desired, live, key)
+    if key in _QUANTITIES:
+        return quantity.parse(desired) != quantity.parse(live)
+    return bool(desired != live) and not (desired in _EMPTY and live in _EMPTY)
+
+
+def _mapping_differs(desired: Mapping[str, Any], live: Any, key: str) -> bool:
+    if not isinstance(live, Mapping):
+        return bool(desired) or live is not None
+    quantities = key in _QUANTITIES
+    return any(
+        differs(value, live.get(name), key if quantities else name)
+        for name, value in desired.items()
+    )
+
+
+def _list_differs(desired: list[Any], live: Any, key: str) -> bool:
+    if not isinstance(live, list):
+        return bool(desired)
+    if key in MERGE_KEYS:
+        found = {item.get(MERGE_KEYS[key]): item for item in live if isinstance(item, Mapping)}
+        return any(differs(item, found.get(item[MERGE_KEYS[key]])) for item in desired)
+    return len(desired) != len(live) or any(
+        differs(one, other) for one, other in zip(desired, live, strict=True)
+    )

@@ -1,0 +1,33 @@
+"""Typed errors of the pure core.
+
+    DomainError
+        SpecError            the object as written cannot be served: Stalled
+            UnsupportedModel     scheme, runtime or location not allowed here
+            InvalidOverlay       a pod template overlay of the wrong shape
+
+Each carries the condition's reason and one line for people.
+"""
+
+from __future__ import annotations
+
+
+class DomainError(Exception):
+    """Root of the tree."""
+
+
+class SpecError(DomainError):
+    """The spec is accepted by the schema but cannot be served as written."""
+
+    reason = "InvalidSpec"
+
+
+class UnsupportedModel(SpecError):
+    """The model, or the runtime for it, is not supported here."""
+
+    reason = "UnsupportedModel"
+
+
+class InvalidOverlay(SpecError):
+    """A pod template overlay is not a pod template."""
+
+    reason = "InvalidTemplate"

@@ -1,0 +1,93 @@
+"""Installation settings, read once at start from the file the chart mounts.
+
+Keys are those of `charts/paceline/README.md`. `main` turns them into the pure `Platform`
+that rendering needs; nothing below `main` and `handlers` imports this module.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from paceline_operator.api.v1alpha1 import Mode, Model
+from paceline_operator.domain.platform import Platform
+
+DEFAULT_PATH = Path("/etc/paceline/settings.yaml")
+
+
+class SettingsError(Exception):
+    """The settings file cannot be used; the text is one line for people."""
+
+
+class HostPathModels(Model):
+    """Whether and where `file://` models may be mounted from nodes."""
+
+    enabled: bool = False
+    prefixes: tuple[str, ...] = ()
+
+
+class Settings(Model):
+    """The settings file."""
+
+    engine_image: str = "paceline-engine:latest"
+    proxy_image: str = "haproxy:2.6"
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    engine_pod_overlay: dict[str, Any] = Field(default_factory=dict)
+    proxy_pod_overlay: dict[str, Any] = Field(default_factory=dict)
+    host_path_models: HostPathModels = HostPathModels()
+    watch_namespaces: tuple[str, ...] = ()
+    max_mode: Mode = Mode.AUTO
+    workers: Annotated[int, Field(ge=1, le=256)] = 8
+    lease_namespace: str | None = None
+    lease_name: str = "paceline-leader"
+
+    def platform(self) -> Platform:
+        """The part of the settings that decides what children look like."""
+        hosts = self.host_path_models
+        return Platform(
+            engine_image=self.engine_image,
+            proxy_image=self.proxy_image,
+            image_pull_policy=self.image_pull_policy,
+            engine_pod_overlay=self.engine_pod_overlay,
+            proxy_pod_overlay=self.proxy_pod_overlay,
+            host_path_prefixes=hosts.prefixes if hosts.enabled else (),
+        )
+
+
+class Environment(BaseSettings):
+    """What the process takes from its environment."""
+
+    model_config = SettingsConfigDict(env_prefix="", extra="ignore")
+
+    paceline_settings: Path = DEFAULT_PATH
+    paceline_http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    pod_name: str = ""
+    pod_namespace: str = "default"
+
+
+def load(path: Path) -> Settings:
+    """Read the settings file; a missing default file means all defaults.
+
+    Raises:
+        SettingsError: The file is missing, not YAML, or holds a value that is not allowed.
+    """
+    if not path.exists():
+        if path == DEFAULT_PATH:
+            return Settings()
+        raise SettingsError(f"settings file {path} does not exist: set PACELINE_SETTINGS to one")
+    try:
+        return Settings.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    except yaml.YAMLError as error:
+        raise SettingsError(f"settings file {path} is not YAML: {_one_line(error)}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"settings file {path}: {where}: {first['msg']}") from error
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
