@@ -21,7 +21,7 @@ OPERATOR_TESTS := tests/operator tests/contract tests/architecture tests/charts 
 .PHONY: help
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | \
-		awk -F':.*## ' '{printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}'
+		awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 
 .PHONY: demo demo-down
 demo: ## The main job on a real local cluster, start to report
