@@ -38,7 +38,7 @@ class Flag(StrEnum):
     HEALTH_PORT = "--health-port"
     ADMIN_PORT = "--admin-port"
     API_KEY_FILE = "--api-key-file"
-    ADMIN_TOKEN_FILE = "--admin-token-file"
+    ADMIN_TOKEN_FILE = "--admin-token-file"  # noqa: S105  (a flag, not a token)
     TUNABLES_DIR = "--tunables-dir"
     DRAIN_SECONDS = "--drain-seconds"
     DRAIN_GRACE_SECONDS = "--drain-grace-seconds"
