@@ -1,4 +1,4 @@
-"""kubectl as a user would call it: every object the demo and the smoke test touch goes through it."""
+"""kubectl as a user would call it: the demo and the smoke test touch objects through it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ class Sample:
         replicas: Pods that exist.
         ready: Pods that are ready.
         restarts: Container restarts, summed over the fleet's pods.
-        steps: Engine steps so far that emitted tokens, summed over pods seen now.
         attainment: SLO name -> attained percent, as status reports it.
         measured_ms: SLO name -> measured percentile.
         cpu_percent: Busy share of the machine since the last sample.
@@ -31,7 +30,6 @@ class Sample:
     replicas: int = 0
     ready: int = 0
     restarts: int = 0
-    steps: Mapping[str, float] = field(default_factory=dict)
     attainment: Mapping[str, float] = field(default_factory=dict)
     measured_ms: Mapping[str, float] = field(default_factory=dict)
     cpu_percent: float = 0.0
@@ -56,7 +54,6 @@ def parse_time(text: str) -> float:
 def sample_of(
     service: Mapping[str, Any],
     pods: Sequence[Mapping[str, Any]],
-    steps: Mapping[str, float],
     *,
     at_s: float,
     cpu_percent: float,
@@ -72,7 +69,6 @@ def sample_of(
         replicas=len(pods),
         ready=sum(1 for pod in pods if is_ready(pod)),
         restarts=sum(restarts_of(pod) for pod in pods),
-        steps=steps,
         attainment={s["name"]: s["attainmentPercent"] for s in slos if "attainmentPercent" in s},
         measured_ms={s["name"]: s["measuredMs"] for s in slos if "measuredMs" in s},
         cpu_percent=cpu_percent,

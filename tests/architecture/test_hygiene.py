@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from tests.support.tree import ROOT, tracked
 
 TEXT = (".py", ".md", ".yaml", ".yml", ".toml", ".txt", ".go", ".cpp", ".h", ".sh", ".json", "")

@@ -7,6 +7,7 @@ import statistics
 from pathlib import Path
 
 import pytest
+
 from tests.support.tree import ROOT, tracked
 
 SOURCES = ("operator/src", "engine/src", "e2e", "bench")
