@@ -2,7 +2,8 @@
 
 There is no controller manager, scheduler or node: objects are stored, validated, defaulted and
 watched, but nothing acts on them (no garbage collection by owner reference, no pods run, a
-deleted namespace stays Terminating, a Deployment gets no status). Use one for a whole session:
+deleted namespace stays Terminating, a Deployment gets no status, and the aggregated roles
+`admin`, `edit` and `view` are empty). Use one for a whole session:
 
     @pytest.fixture(scope="session")
     def api() -> Iterator[ApiServer]:
