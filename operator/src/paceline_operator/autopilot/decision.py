@@ -1,0 +1,232 @@
+"""What a tick says and wants done: decisions with their reasons, and actions as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.memory import Memory
+
+
+class Knob(StrEnum):
+    """What a decision is about."""
+
+    BUDGET = "budget"
+    RUNNING_SEQS = "runningSeqs"
+    REPLICAS = "replicas"
+
+
+class Action(StrEnum):
+    """What was decided."""
+
+    RAISE = "Raise"
+    LOWER = "Lower"
+    HOLD = "Hold"
+    SCALE_OUT = "ScaleOut"
+    SCALE_IN = "ScaleIn"
+
+
+class Reason(StrEnum):
+    """Why, or for a hold: what binds."""
+
+    # Moves of the live knobs
+    ITL_PREFILL_BOUND = "ItlPrefillBound"
+    ITL_DECODE_BOUND = "ItlDecodeBound"
+    ITL_UNEXPLAINED = "ItlUnexplained"
+    ABOVE_MODEL_CAP = "AboveModelCap"
+    TTFT_PRESSURE = "TtftPressure"
+    DEMAND_EXPECTED = "DemandExpected"
+    CAPACITY_ARRIVED = "CapacityArrived"
+    OUTSIDE_LIMITS = "OutsideLimits"
+    # Moves of the replicas
+    DEMAND_FORECAST = "DemandForecast"
+    BACKLOG_DRAIN = "BacklogDrain"
+    TTFT_QUEUE = "TtftQueue"
+    DEMAND_LOW = "DemandLow"
+    BELOW_MINIMUM = "BelowMinimum"
+    ABOVE_MAXIMUM = "AboveMaximum"
+    MANUAL_FLOOR = "ManualFloor"
+    MANUAL_VALUE = "ManualValue"
+    # Holds
+    OBJECTIVES_MET = "ObjectivesMet"
+    NO_OBJECTIVE = "NoObjective"
+    NO_TRAFFIC = "NoTraffic"
+    MODE_OFF = "ModeOff"
+    RECOMMEND_ONLY = "RecommendOnly"
+    PAUSED = "Paused"
+    FOREIGN_WRITER = "ForeignWriter"
+    NO_PODS = "NoPods"
+    DATA_STALE = "DataStale"
+    DATA_ABSENT = "DataAbsent"
+    MIN_SAMPLES = "MinSamples"
+    COOLDOWN = "Cooldown"
+    DEAD_BAND = "DeadBand"
+    ROLLOUT = "Rollout"
+    AT_MODEL_CAP = "AtModelCap"
+    AT_CEILING = "AtCeiling"
+    AT_FLOOR = "AtFloor"
+    ITL_NOT_HELD = "ItlNotHeld"
+    AT_MAXIMUM = "AtMaximum"
+    AT_MINIMUM = "AtMinimum"
+    CAPACITY_PENDING = "CapacityPending"
+    PENDING_STUCK = "PendingStuck"
+    DOWN_WINDOW = "DownWindow"
+    KNOB_SQUEEZED = "KnobSqueezed"
+    NO_HEADROOM = "NoHeadroom"
+    MODEL_LEARNING = "ModelLearning"
+    INFEASIBLE = "Infeasible"
+
+
+Inputs = dict[str, float | int | str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One explained decision about one knob.
+
+    Attributes:
+        time_s: When.
+        knob: About what.
+        action: What, `HOLD` included.
+        reason: Why.
+        guard: Constraint that bound the move or forbade a larger one.
+        message: One or two plain sentences for people.
+        inputs: The figures it was made from, units in the names.
+        before: Value of the knob before.
+        after: Value wanted; differs from `before` for a recommended move too.
+        applied: Whether an action was emitted; False for holds and recommendations.
+    """
+
+    time_s: float
+    knob: Knob
+    action: Action
+    reason: Reason
+    guard: Reason | None = None
+    message: str = ""
+    inputs: Inputs = field(default_factory=dict)
+    before: int | None = None
+    after: int | None = None
+    applied: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTunables:
+    """Push these to every engine, and to the ConfigMap once agreed."""
+
+    max_num_batched_tokens: int
+    max_num_running_seqs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetReplicas:
+    """Write this to the child's `/scale`."""
+
+    replicas: int
+    reason: Reason
+
+
+ActionItem = SetTunables | SetReplicas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SloMeasurement:
+    """One objective over its window, grown until there are samples enough.
+
+    Attributes:
+        name: Objective.
+        metric: What it is about.
+        percentile: Of the target.
+        target_ms: Target.
+        attainment: Exact share of good samples, None without samples.
+        measured_ms: The percentile read from the histogram, None without samples.
+        samples: Independent samples: requests, or engine steps for ITL.
+        window_s: Window used.
+        met: True or False where the samples prove it, None where they do not.
+    """
+
+    name: str
+    metric: SloMetric
+    percentile: int
+    target_ms: int
+    attainment: float | None = None
+    measured_ms: float | None = None
+    samples: int = 0
+    window_s: float = 0.0
+    met: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelEstimate:
+    """The plant model in words of the status: milliseconds.
+
+    Attributes:
+        base_ms: Step time without tokens, steps with prefill.
+        per_prefill_token_ms: Of one prompt token.
+        per_decode_row_ms: Of one decoding sequence.
+        per_kv_token_ms: Of one resident KV token.
+        per_chunk_context_ms: Of one (chunk token x context token).
+        decode_step_ms: Predicted decode-only step at the present p95 load, None unknown.
+        budget_step_ms: Predicted step at the present budget, None unknown.
+        budget_cap: Largest budget the model allows under the ITL target, None unknown.
+        capacity_rps: Requests per second one replica holds within the objectives.
+        steps: Steps behind the estimate (with forgetting).
+        trusted: Whether it is good enough to act on.
+    """
+
+    base_ms: float
+    per_prefill_token_ms: float
+    per_decode_row_ms: float
+    per_kv_token_ms: float
+    per_chunk_context_ms: float
+    decode_step_ms: float | None = None
+    budget_step_ms: float | None = None
+    budget_cap: int | None = None
+    capacity_rps: float | None = None
+    steps: float = 0.0
+    trusted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feasibility:
+    """Whether the objectives can be met at all; `message` holds the arithmetic."""
+
+    feasible: bool | None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingLimit:
+    """Why replicas are not what demand asks for, for the condition `ScalingLimited`."""
+
+    reason: Reason
+    message: str
+    expires_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """Result of one call of `pilot.step`.
+
+    Attributes:
+        decisions: One per loop that ran, or one that says none was due.
+        actions: What to execute, in this order.
+        memory: To be handed to the next call.
+        slo: Every objective, measured.
+        estimate: Plant model, None before there is any.
+        feasibility: For the condition `SLOFeasible`.
+        scaling_limit: For `ScalingLimited`, None when nothing limits.
+        data: Freshness of the serving pods as a whole, for `MetricsFresh`.
+        next_due_s: When `step` is worth calling again.
+    """
+
+    decisions: tuple[Decision, ...]
+    actions: tuple[ActionItem, ...]
+    memory: Memory
+    slo: tuple[SloMeasurement, ...] = ()
+    estimate: ModelEstimate | None = None
+    feasibility: Feasibility = Feasibility(feasible=None)
+    scaling_limit: ScalingLimit | None = None
+    data: DataClass = DataClass.ABSENT
+    next_due_s: float = 0.0

@@ -1,0 +1,135 @@
+"""What is known of the fleet at one instant; gathered by `reconcile`, never changed here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from paceline_operator.autopilot.window import Window, merge
+
+
+class DataClass(StrEnum):
+    """How much a measurement can be trusted: hold on stale, never lower on absent."""
+
+    FRESH = "fresh"
+    STALE = "stale"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tunables:
+    """The two live knobs."""
+
+    max_num_batched_tokens: int
+    max_num_running_seqs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTunables:
+    """What an engine reports of its knobs.
+
+    Attributes:
+        effective: Budget in force.
+        floor: Smallest budget it accepts with the running cap in force.
+        ceiling: Largest budget, fixed at start.
+        step: Granularity of the budget.
+        running_seqs: Running cap in force.
+        running_ceiling: Largest running cap, fixed at start.
+        revision: Of the last change it took.
+    """
+
+    effective: int
+    floor: int
+    ceiling: int
+    step: int
+    running_seqs: int
+    running_ceiling: int
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodObservation:
+    """One pod that exists.
+
+    Attributes:
+        name: Pod name.
+        uid: Pod UID; a series of another UID is another pod.
+        template_hash: Pod template it was made from.
+        ready: Whether it serves.
+        created_s: Creation time.
+        ready_since_s: When it last became ready, None while it is not.
+        draining: Whether it is being emptied or deleted.
+        data: Freshness of its last scrape.
+        tunables: None where the engine has not answered yet.
+        running: Running requests at the last scrape.
+        waiting: Waiting requests.
+        waiting_tokens: Prompt tokens of the waiting requests not yet processed.
+        kv_usage: Share of KV blocks in use, 0..1.
+        kv_capacity_tokens: Tokens the KV pool holds, None where unknown.
+    """
+
+    name: str
+    uid: str
+    template_hash: str = ""
+    ready: bool = False
+    created_s: float = 0.0
+    ready_since_s: float | None = None
+    draining: bool = False
+    data: DataClass = DataClass.ABSENT
+    tunables: PodTunables | None = None
+    running: int = 0
+    waiting: int = 0
+    waiting_tokens: int = 0
+    kv_usage: float = 0.0
+    kv_capacity_tokens: int | None = None
+
+    @property
+    def serving(self) -> bool:
+        """Whether it takes requests and will go on doing so."""
+        return self.ready and not self.draining
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetObservation:
+    """The fleet at `now_s`.
+
+    Attributes:
+        now_s: Operator's clock, seconds since the epoch.
+        pods: All existing pods, the deleted ones that still run included.
+        slices: Merged measurements, oldest first, adjoining, about 5 s each, the last
+            300 s at most; gaps mean that nothing was reported then.
+        desired_replicas: What the child's `/scale` asks for now.
+        desired_tunables: What is pushed to the engines now, None before the first push.
+        template_hash: Current pod template.
+        rolling_out: Whether pods of another template are being replaced.
+        yielded: Knob name -> foreign writer, for knobs the operator has left to someone.
+    """
+
+    now_s: float
+    pods: tuple[PodObservation, ...] = ()
+    slices: tuple[Window, ...] = ()
+    desired_replicas: int = 0
+    desired_tunables: Tunables | None = None
+    template_hash: str = ""
+    rolling_out: bool = False
+    yielded: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def serving(self) -> tuple[PodObservation, ...]:
+        """Pods that take requests."""
+        return tuple(p for p in self.pods if p.serving)
+
+    @property
+    def pending(self) -> tuple[PodObservation, ...]:
+        """Pods that will serve but do not yet."""
+        return tuple(p for p in self.pods if not p.ready and not p.draining)
+
+    def since(self, start_s: float) -> Window:
+        """Everything measured in slices that begin at or after `start_s`."""
+        return merge(w for w in self.slices if w.start_s >= start_s - 1e-6)
+
+    def last(self, seconds: float) -> Window:
+        """Everything measured in the last `seconds`, counted back from the newest slice."""
+        if not self.slices:
+            return merge(())
+        return self.since(self.slices[-1].end_s - seconds)

@@ -1,0 +1,113 @@
+"""What the control law must not forget between ticks or over an operator restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitMemory:
+    """Evidence of one regression, in scaled units.
+
+    Attributes:
+        information: Upper triangle of the sum of regressor cross products, row by row,
+            forgotten slowly.
+        target: Sum of regressor x step time.
+        steps: Steps behind it, forgotten alike.
+        noise_ms: Running residual spread of one step.
+        rejected: Slices refused in a row by the innovation gate.
+    """
+
+    information: tuple[float, ...] = ()
+    target: tuple[float, ...] = ()
+    steps: float = 0.0
+    noise_ms: float = 0.0
+    rejected: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """Replicas wanted at some time."""
+
+    time_s: float
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """State of both loops; plain numbers only, so that it fits into a status.
+
+    Attributes:
+        decode_fit: Evidence from decode-only steps.
+        prefill_fit: Evidence from steps that carry prompt tokens.
+        learned_until_s: End of the last slice that was learned from.
+        proven_budget: Largest budget at which full-budget steps were seen.
+        proven_at_s: When it was last seen.
+        margin: Share of the ITL target the model keeps free; trimmed by feedback.
+        margin_at_s: When it was last integrated.
+        capacity_factor: Correction of the predicted capacity by TTFT feedback.
+        capacity_factor_at_s: When it was last changed.
+        knob_at_s: Last run of the knob loop.
+        replica_at_s: Last run of the replica loop.
+        lowered_at_s: Last decrease of a live knob.
+        raised_at_s: Last increase of a live knob.
+        squeezed_seqs: Running cap to go back to while a decode-bound squeeze lasts.
+        squeezed_replicas: Serving replicas when it was squeezed.
+        scaled_out_at_s: Last scale-out.
+        scaled_out_from: Replicas before the scale-outs of the last 30 s.
+        scaled_in_at_s: Last scale-in.
+        recommended: Peaks of the recommendations in the down window, newest last.
+        recommending_since_s: Beginning of the unbroken record of recommendations.
+        cold_starts_s: Last measured cold starts.
+        starting: UID -> creation time of pods that were seen before they were ready.
+        manual_replicas: Last `spec.replicas` seen.
+        manual_since_s: When it was first seen.
+    """
+
+    decode_fit: FitMemory = FitMemory()
+    prefill_fit: FitMemory = FitMemory()
+    learned_until_s: float = 0.0
+    proven_budget: int = 0
+    proven_at_s: float = 0.0
+    margin: float = 0.10
+    margin_at_s: float = 0.0
+    capacity_factor: float = 1.0
+    capacity_factor_at_s: float = 0.0
+    knob_at_s: float = 0.0
+    replica_at_s: float = 0.0
+    lowered_at_s: float = 0.0
+    raised_at_s: float = 0.0
+    squeezed_seqs: int | None = None
+    squeezed_replicas: int = 0
+    scaled_out_at_s: float = 0.0
+    scaled_out_from: int = 0
+    scaled_in_at_s: float = 0.0
+    recommended: tuple[Recommendation, ...] = ()
+    recommending_since_s: float | None = None
+    cold_starts_s: tuple[float, ...] = ()
+    starting: tuple[tuple[str, float], ...] = ()
+    manual_replicas: int | None = None
+    manual_since_s: float = 0.0
+
+
+_ADAPTER = TypeAdapter(Memory)
+
+
+def dump_memory(memory: Memory) -> dict[str, Any]:
+    """The memory as JSON values, for the status."""
+    dumped: dict[str, Any] = _ADAPTER.dump_python(memory, mode="json", exclude_defaults=True)
+    return dumped
+
+
+def load_memory(stored: Mapping[str, Any] | None) -> Memory:
+    """The memory from a status; what cannot be read counts as never learned."""
+    if not stored:
+        return Memory()
+    try:
+        return _ADAPTER.validate_python(dict(stored))
+    except ValidationError:
+        return Memory()

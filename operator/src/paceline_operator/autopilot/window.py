@@ -1,0 +1,252 @@
+"""Measurements of a stretch of time, summed over pods: additive, so windows merge.
+
+`metrics.window` cuts the scraped counters into slices of this form; the loops add up
+as many slices as they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import combinations_with_replacement
+from math import sqrt
+from typing import Protocol, Self, TypeVar
+
+# Variables of one step: the constant 1, prefill tokens, decode rows, resident KV tokens,
+# chunk length x context, step time in seconds.
+VARIABLES = "npdkxt"
+_PAIRS = tuple(combinations_with_replacement(VARIABLES, 2))
+# Names of the sums as engines export them: `n`, `p` .. `t`, then products `pp`, `pd` .. `tt`.
+TERMS: tuple[str, ...] = tuple((a + b).replace("n", "") or "n" for a, b in _PAIRS)
+_PLACE: dict[str, int] = {term: place for place, term in enumerate(TERMS)}
+
+
+class StepClass(StrEnum):
+    """What a step is made of."""
+
+    DECODE_ONLY = "decode_only"
+    MIXED = "mixed"
+    PREFILL_ONLY = "prefill_only"
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Sums over steps of each step variable and of each product of two.
+
+    Attributes:
+        sums: One value per entry of `TERMS`.
+    """
+
+    sums: tuple[float, ...] = (0.0,) * len(TERMS)
+
+    def of(self, term: str) -> float:
+        """One sum, by its name in `TERMS`."""
+        return self.sums[_PLACE[term]]
+
+    def product(self, first: str, second: str) -> float:
+        """Sum over steps of the product of two variables, in any order, `n` included."""
+        if VARIABLES.index(first) > VARIABLES.index(second):
+            first, second = second, first
+        return self.of((first + second).replace("n", "") or "n")
+
+    @property
+    def count(self) -> float:
+        """Number of steps."""
+        return self.sums[0]
+
+    def mean(self, variable: str) -> float:
+        """Mean of a variable over the steps; 0 without steps."""
+        return self.of(variable) / self.count if self.count else 0.0
+
+    def spread(self, variable: str) -> float:
+        """Standard deviation of a variable over the steps; 0 without steps."""
+        if not self.count:
+            return 0.0
+        mean = self.mean(variable)
+        return sqrt(max(0.0, self.of(variable * 2) / self.count - mean * mean))
+
+    def __add__(self, other: Moments) -> Moments:
+        """Moments of both sets of steps."""
+        return Moments(tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Counts per bucket; `edges` are upper bounds, the last one infinite.
+
+    Attributes:
+        edges: Increasing upper bounds.
+        counts: Samples in each bucket (not cumulative).
+        total: Sum of the samples.
+    """
+
+    edges: tuple[float, ...] = ()
+    counts: tuple[float, ...] = ()
+    total: float = 0.0
+
+    @property
+    def samples(self) -> float:
+        """Number of samples."""
+        return sum(self.counts)
+
+    @property
+    def mean(self) -> float:
+        """Mean sample; 0 without samples."""
+        return self.total / self.samples if self.samples else 0.0
+
+    def quantile(self, share: float) -> float | None:
+        """Value below which `share` of the samples lie, linear inside a bucket.
+
+        The open last bucket answers with its lower edge. None without samples.
+        """
+        rank = share * self.samples
+        if not self.samples:
+            return None
+        below, lower = 0.0, 0.0
+        for edge, count in zip(self.edges, self.counts, strict=True):
+            if below + count >= rank and count:
+                inside = (rank - below) / count
+                return lower if edge == float("inf") else lower + (edge - lower) * inside
+            below, lower = below + count, edge
+        return lower
+
+    def __add__(self, other: Histogram) -> Histogram:
+        """Both sets of samples; different edges (mixed versions) fall back to common ones."""
+        if not other.edges or not self.edges:
+            return self if self.edges else other
+        if self.edges == other.edges:
+            counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
+            return Histogram(self.edges, counts, self.total + other.total)
+        common = tuple(e for e in self.edges if e in set(other.edges))
+        return self.on_edges(common) + other.on_edges(common)
+
+    def on_edges(self, edges: tuple[float, ...]) -> Histogram:
+        """The same samples on a subset of the edges."""
+        counts = [0.0] * len(edges)
+        for edge, count in zip(self.edges, self.counts, strict=True):
+            counts[next(i for i, e in enumerate(edges) if e >= edge)] += count
+        return Histogram(edges, tuple(counts), self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class SloCounts:
+    """Exact samples of one objective."""
+
+    good: float = 0.0
+    bad: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All samples."""
+        return self.good + self.bad
+
+    def __add__(self, other: SloCounts) -> SloCounts:
+        """Both sets of samples."""
+        return SloCounts(self.good + other.good, self.bad + other.bad)
+
+
+class Counter(StrEnum):
+    """Plain counters of a window, by their role."""
+
+    REQUESTS_RECEIVED = "requests_received"
+    PROMPT_TOKENS_RECEIVED = "prompt_tokens_received"
+    REQUESTS_FINISHED = "requests_finished"
+    REQUESTS_REJECTED = "requests_rejected"
+    PROMPT_TOKENS = "prompt_tokens"
+    GENERATION_TOKENS = "generation_tokens"
+    PREFIX_QUERIES_TOKENS = "prefix_queries_tokens"
+    PREFIX_HITS_TOKENS = "prefix_hits_tokens"
+    PREEMPTIONS = "preemptions"
+    STEPS_AT_BUDGET = "steps_at_budget"
+    BUSY_SECONDS = "busy_seconds"
+
+
+class Latency(StrEnum):
+    """Histograms of a window, by their role; times in seconds."""
+
+    TTFT = "ttft"
+    ITL = "itl"
+    TPOT = "tpot"
+    E2E = "e2e"
+    QUEUE = "queue"
+    STEP = "step"
+    PROMPT_TOKENS = "prompt_tokens_per_request"
+    GENERATION_TOKENS = "generation_tokens_per_request"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What happened in (start_s, end_s], summed over the pods that reported.
+
+    Attributes:
+        start_s: Beginning, seconds on the operator's clock.
+        end_s: End.
+        pod_seconds: Sum over pods of the time their deltas cover.
+        steps: Moments by step class, of pods with the current template only.
+        counters: Increases by role; a missing key is 0.
+        histograms: By role; a missing key is empty.
+        slo: Exact samples by objective name.
+    """
+
+    start_s: float
+    end_s: float
+    pod_seconds: float = 0.0
+    steps: Mapping[StepClass, Moments] = field(default_factory=dict)
+    counters: Mapping[Counter, float] = field(default_factory=dict)
+    histograms: Mapping[Latency, Histogram] = field(default_factory=dict)
+    slo: Mapping[str, SloCounts] = field(default_factory=dict)
+
+    @property
+    def length_s(self) -> float:
+        """Length of the window."""
+        return max(0.0, self.end_s - self.start_s)
+
+    def count(self, counter: Counter) -> float:
+        """Increase of a counter."""
+        return self.counters.get(counter, 0.0)
+
+    def rate(self, counter: Counter) -> float:
+        """Increase of a counter per second of the window; 0 for an empty window."""
+        return self.count(counter) / self.length_s if self.length_s else 0.0
+
+    def moments(self, *classes: StepClass) -> Moments:
+        """Moments over some classes, or all."""
+        chosen = classes or tuple(StepClass)
+        return sum((self.steps[c] for c in chosen if c in self.steps), Moments())
+
+    def histogram(self, latency: Latency) -> Histogram:
+        """One histogram, empty where nothing was reported."""
+        return self.histograms.get(latency, Histogram())
+
+
+def merge(windows: Iterable[Window]) -> Window:
+    """One window that spans all of them; the sums add up."""
+    parts = list(windows)
+    if not parts:
+        return Window(start_s=0.0, end_s=0.0)
+    return Window(
+        start_s=min(w.start_s for w in parts),
+        end_s=max(w.end_s for w in parts),
+        pod_seconds=sum(w.pod_seconds for w in parts),
+        steps=_sum_by_key((w.steps for w in parts), Moments()),
+        counters=_sum_by_key((w.counters for w in parts), 0.0),
+        histograms=_sum_by_key((w.histograms for w in parts), Histogram()),
+        slo=_sum_by_key((w.slo for w in parts), SloCounts()),
+    )
+
+
+class _Additive(Protocol):
+    def __add__(self, other: Self, /) -> Self: ...
+
+
+_K = TypeVar("_K")
+_V = TypeVar("_V", bound=_Additive)
+
+
+def _sum_by_key(maps: Iterable[Mapping[_K, _V]], zero: _V) -> dict[_K, _V]:
+    total: dict[_K, _V] = {}
+    for part in maps:
+        for key, value in part.items():
+            total[key] = total.get(key, zero) + value
+    return total
