@@ -16,7 +16,7 @@ from paceline_operator.domain.names import ANNOTATION_APPLIED
 from paceline_operator.domain.overlay import MERGE_KEYS
 
 _QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
-_EMPTY = (None, "", [], {}, False, 0)
+_EMPTY: tuple[Any, ...] = (None, "", [], {}, False, 0)
 
 
 def digest(manifest: Any) -> str:

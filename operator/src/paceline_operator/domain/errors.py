@@ -2,8 +2,8 @@
 
     DomainError
         SpecError            the object as written cannot be served: Stalled
-            UnsupportedModel     scheme, runtime or location not allowed here
-            InvalidOverlay       a pod template overlay of the wrong shape
+            UnsupportedModelError     scheme, runtime or location not allowed here
+            InvalidOverlayError       a pod template overlay of the wrong shape
 
 Each carries the condition's reason and one line for people.
 """
@@ -21,13 +21,13 @@ class SpecError(DomainError):
     reason = "InvalidSpec"
 
 
-class UnsupportedModel(SpecError):
+class UnsupportedModelError(SpecError):
     """The model, or the runtime for it, is not supported here."""
 
     reason = "UnsupportedModel"
 
 
-class InvalidOverlay(SpecError):
+class InvalidOverlayError(SpecError):
     """A pod template overlay is not a pod template."""
 
     reason = "InvalidTemplate"

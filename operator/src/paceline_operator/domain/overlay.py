@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paceline_operator.domain.errors import InvalidOverlay
+from paceline_operator.domain.errors import InvalidOverlayError
 
 MERGE_KEYS = {
     "containers": "name",
@@ -25,7 +25,7 @@ def lay_over(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, A
     """Merge `overlay` into `base`; a null in the overlay removes the key.
 
     Raises:
-        InvalidOverlay: A keyed list holds something that is not an object with its key.
+        InvalidOverlayError: A keyed list holds something that is not an object with its key.
     """
     merged = dict(base)
     for key, value in overlay.items():
@@ -47,7 +47,7 @@ def _lay_value(key: str, old: Any, new: Any) -> Any:
 def _merge_list(key: str, old: list[Any], new: Any) -> list[Any]:
     items = {_identity(key, item): item for item in old}
     if not isinstance(new, list):
-        raise InvalidOverlay(f"template: {key} must be a list, not {type(new).__name__}")
+        raise InvalidOverlayError(f"template: {key} must be a list, not {type(new).__name__}")
     for item in new:
         identity = _identity(key, item)
         items[identity] = lay_over(items.get(identity, {}), item)
@@ -57,5 +57,5 @@ def _merge_list(key: str, old: list[Any], new: Any) -> list[Any]:
 def _identity(key: str, item: Any) -> Any:
     field = MERGE_KEYS[key]
     if not isinstance(item, Mapping) or field not in item:
-        raise InvalidOverlay(f"template: every entry of {key} needs {field}")
+        raise InvalidOverlayError(f"template: every entry of {key} needs {field}")
     return item[field]

@@ -29,9 +29,7 @@ class Resource:
         return f"{root}{scope}/{self.plural}{tail}"
 
 
-INFERENCE_SERVICE = Resource(
-    v1alpha1.GROUP, v1alpha1.VERSION, v1alpha1.PLURAL, v1alpha1.KIND
-)
+INFERENCE_SERVICE = Resource(v1alpha1.GROUP, v1alpha1.VERSION, v1alpha1.PLURAL, v1alpha1.KIND)
 DEPLOYMENT = Resource("apps", "v1", "deployments", "Deployment")
 POD = Resource("", "v1", "pods", "Pod")
 SERVICE = Resource("", "v1", "services", "Service")
@@ -46,6 +44,13 @@ CHILDREN = (SERVICE, CONFIG_MAP, SECRET, DEPLOYMENT)
 BY_KIND = {
     kind.kind: kind
     for kind in (
-        INFERENCE_SERVICE, DEPLOYMENT, POD, SERVICE, SECRET, CONFIG_MAP, AUTOSCALER, SCALED_OBJECT,
+        INFERENCE_SERVICE,
+        DEPLOYMENT,
+        POD,
+        SERVICE,
+        SECRET,
+        CONFIG_MAP,
+        AUTOSCALER,
+        SCALED_OBJECT,
     )
 }

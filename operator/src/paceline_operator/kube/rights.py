@@ -31,31 +31,39 @@ RIGHTS: tuple[Right, ...] = (
     Right(v1alpha1.GROUP, "inferenceservices", ("get", "list", "watch"), "what to reconcile"),
     Right(v1alpha1.GROUP, "inferenceservices/status", ("patch",), "one status write a tick"),
     Right(
-        v1alpha1.GROUP, "inferenceservices/finalizers", ("update",),
+        v1alpha1.GROUP,
+        "inferenceservices/finalizers",
+        ("update",),
         "owner references that block owner deletion, where that admission check is on",
     ),
     Right(
-        "apps", "deployments", ("get", "list", "watch", "create", "patch"),
+        "apps",
+        "deployments",
+        ("get", "list", "watch", "create", "patch"),
         "engine and proxy pods, by server-side apply",
     ),
     Right("apps", "deployments/scale", ("get", "update"), "replicas, with resourceVersion"),
     Right(
-        "", "services", ("get", "list", "watch", "create", "patch"),
+        "",
+        "services",
+        ("get", "list", "watch", "create", "patch"),
         "addresses of the fleet, by server-side apply",
     ),
     Right(
-        "", "configmaps", ("get", "list", "watch", "create", "patch"),
+        "",
+        "configmaps",
+        ("get", "list", "watch", "create", "patch"),
         "tunables and the proxy's configuration, by server-side apply",
     ),
     Right("", "secrets", ("get", "create", "patch"), "the admin token of each fleet"),
     Right("", "pods", ("get", "list", "watch", "patch"), "readiness, and pod-deletion-cost"),
     Right("events.k8s.io", "events", ("create", "patch"), "decisions told where users look"),
     Right(
-        "autoscaling", "horizontalpodautoscalers", ("list", "watch"),
+        "autoscaling",
+        "horizontalpodautoscalers",
+        ("list", "watch"),
         "a second writer of replicas is a conflict",
     ),
     Right("keda.sh", "scaledobjects", ("list", "watch"), "likewise, where KEDA is installed"),
-    Right(
-        "coordination.k8s.io", "leases", ("get", "create", "update"), "leader election", "lease"
-    ),
+    Right("coordination.k8s.io", "leases", ("get", "create", "update"), "leader election", "lease"),
 )

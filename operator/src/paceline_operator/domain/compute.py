@@ -1,0 +1,38 @@
+"""Requests and limits of an engine container, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paceline_operator.api.choice import DeviceType
+from paceline_operator.api.v1alpha1 import EngineSpec
+from paceline_operator.domain import quantity
+
+GPU = "nvidia.com/gpu"
+_DEFAULTS: dict[DeviceType, dict[str, dict[str, str]]] = {
+    DeviceType.SIMULATED: {"requests": {"cpu": "50m", "memory": "128Mi"}},
+    DeviceType.CPU: {"requests": {"cpu": "1", "memory": "1Gi"}},
+    DeviceType.AUTO: {"requests": {"cpu": "1", "memory": "1Gi"}},
+    DeviceType.CUDA: {"requests": {"cpu": "1", "memory": "4Gi"}},
+}
+
+
+def resources(engine: EngineSpec, wanted: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Container resources: as wanted, else by device; never a CPU limit of ours.
+
+    A CPU quota stalls steps for up to 100 ms, so a limit is only what the user writes.
+    """
+    chosen = {
+        part: dict(amounts) for part, amounts in (wanted or _DEFAULTS[engine.device.type]).items()
+    }
+    if engine.device.type is DeviceType.CUDA:
+        limits = chosen.setdefault("limits", {})
+        limits.setdefault(GPU, str(engine.tensor_parallel_size))
+    return chosen
+
+
+def threads(chosen: Mapping[str, Any]) -> int:
+    """Compute threads: whole CPUs requested, at least one."""
+    amounts = {**chosen.get("limits", {}), **chosen.get("requests", {})}
+    return max(1, quantity.whole(amounts.get("cpu", 1)))

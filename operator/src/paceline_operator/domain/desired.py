@@ -1,0 +1,189 @@
+"""From the spec to the children: Deployment, Services, Secret, ConfigMaps, proxy.
+
+Rendering is stable: the same input gives the same bytes in every version of the operator, so
+an upgrade restarts nothing. Live values are outside the pod template. A Deployment never
+carries `replicas`: those are written through `/scale` alone.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paceline_operator.api.choice import RolloutStrategy, RoutingMode
+from paceline_operator.api.v1alpha1 import API_VERSION, KIND, InferenceServiceSpec
+from paceline_operator.domain import arguments, proxy, rollout, tunables
+from paceline_operator.domain.contract import API_PORT, HEALTH_PORT, TUNABLES_FILE
+from paceline_operator.domain.difference import digest
+from paceline_operator.domain.names import (
+    ANNOTATION_IMAGE,
+    ANNOTATION_STARTUP,
+    ENGINE,
+    PROXY,
+    derive,
+    labels,
+    selector,
+)
+from paceline_operator.domain.platform import Platform
+from paceline_operator.domain.pod import engine_template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Identity of the object the children belong to."""
+
+    name: str
+    namespace: str
+    uid: str
+
+    def reference(self) -> dict[str, Any]:
+        """Owner reference that frees the children with the owner."""
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+            "blockOwnerDeletion": False,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderInput:
+    """All that rendering depends on.
+
+    Attributes:
+        owner: The object.
+        spec: Its parsed spec.
+        platform: The installation's part.
+        token: Admin token of the fleet, made once.
+        live: Last agreed live values.
+        strategy: Resolved rollout strategy.
+        pinned_image: Image running pods were started with; kept for as long as the spec's
+            start-up part is unchanged, so that a new default restarts nothing.
+        pinned_hash: Hash of the start-up part at that time.
+    """
+
+    owner: Owner
+    spec: InferenceServiceSpec
+    platform: Platform
+    token: str
+    live: tunables.Tunables
+    strategy: RolloutStrategy = RolloutStrategy.SURGE
+    pinned_image: str | None = None
+    pinned_hash: str | None = None
+
+
+def children(given: RenderInput) -> list[dict[str, Any]]:
+    """Manifests in the order they must exist in.
+
+    Raises:
+        SpecError: The spec cannot be served as written.
+    """
+    arguments.check(given.spec)
+    common = [_secret(given), _tunables(given), _headless(given), _service(given)]
+    manifests = [*common, _engines(given)]
+    if given.spec.routing.mode is RoutingMode.PROXY:
+        manifests += _proxy(given)
+    return manifests
+
+
+def startup_hash(spec: InferenceServiceSpec) -> str:
+    """Hash of what the user wrote about how engines start."""
+    parts = spec.model_dump(
+        mode="json", include={"model", "engine", "resources", "template"}, exclude_unset=True
+    )
+    parts.get("engine", {}).get("batch_tokens", {}).pop("initial", None)
+    return digest(parts)
+
+
+def engine_image(given: RenderInput) -> str:
+    """Image of the engine pods: the spec's, the pinned one, or the installation's."""
+    if given.spec.engine.image is not None:
+        return given.spec.engine.image
+    if given.pinned_image and given.pinned_hash == startup_hash(given.spec):
+        return given.pinned_image
+    return given.platform.engine_image
+
+
+def _object(
+    given: RenderInput, api_version: str, kind: str, name: str, component: str
+) -> dict[str, Any]:
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": given.owner.namespace,
+            "labels": labels(given.owner.name, component),
+            "ownerReferences": [given.owner.reference()],
+        },
+    }
+
+
+def _secret(given: RenderInput) -> dict[str, Any]:
+    encoded = base64.b64encode(given.token.encode()).decode()
+    manifest = _object(given, "v1", "Secret", derive(given.owner.name, "admin"), ENGINE)
+    return {**manifest, "type": "Opaque", "data": {arguments.TOKEN_FILE: encoded}}
+
+
+def _tunables(given: RenderInput) -> dict[str, Any]:
+    manifest = _object(given, "v1", "ConfigMap", derive(given.owner.name, "tunables"), ENGINE)
+    return {**manifest, "data": {TUNABLES_FILE: tunables.text(given.live, given.spec.slos)}}
+
+
+def _headless(given: RenderInput) -> dict[str, Any]:
+    manifest = _object(given, "v1", "Service", derive(given.owner.name, "pods"), ENGINE)
+    ports = [_port("http", API_PORT), _port("health", HEALTH_PORT)]
+    spec = {"clusterIP": "None", "selector": selector(given.owner.name, ENGINE), "ports": ports}
+    return {**manifest, "spec": spec}
+
+
+def _service(given: RenderInput) -> dict[str, Any]:
+    target = PROXY if given.spec.routing.mode is RoutingMode.PROXY else ENGINE
+    manifest = _object(given, "v1", "Service", derive(given.owner.name), target)
+    spec = {
+        "type": "ClusterIP",
+        "selector": selector(given.owner.name, target),
+        "ports": [_port("http", API_PORT)],
+    }
+    return {**manifest, "spec": spec}
+
+
+def _port(name: str, number: int) -> dict[str, Any]:
+    return {"name": name, "port": number, "targetPort": name, "protocol": "TCP"}
+
+
+def _engines(given: RenderInput) -> dict[str, Any]:
+    name, image = given.owner.name, engine_image(given)
+    manifest = _object(given, "apps/v1", "Deployment", derive(name), ENGINE)
+    manifest["metadata"]["annotations"] = {
+        ANNOTATION_IMAGE: image,
+        ANNOTATION_STARTUP: startup_hash(given.spec),
+    }
+    return {
+        **manifest,
+        "spec": {
+            "selector": {"matchLabels": selector(name, ENGINE)},
+            "strategy": rollout.deployment_strategy(given.strategy),
+            "revisionHistoryLimit": 3,
+            "progressDeadlineSeconds": 600,
+            "template": engine_template(name, given.spec, given.platform, image),
+        },
+    }
+
+
+def _proxy(given: RenderInput) -> list[dict[str, Any]]:
+    name = derive(given.owner.name, "proxy")
+    text = proxy.config(given.owner.name, given.owner.namespace, given.spec)
+    config = _object(given, "v1", "ConfigMap", name, PROXY)
+    manifest = _object(given, "apps/v1", "Deployment", name, PROXY)
+    spec: Mapping[str, Any] = {
+        "selector": {"matchLabels": selector(given.owner.name, PROXY)},
+        "strategy": rollout.deployment_strategy(RolloutStrategy.SURGE),
+        "revisionHistoryLimit": 1,
+        "template": proxy.template(given.owner.name, given.spec, given.platform, digest(text)),
+    }
+    return [{**config, "data": {proxy.CONFIG_FILE: text}}, {**manifest, "spec": spec}]

@@ -1,0 +1,73 @@
+"""Where a model's weights come from, and how they get into an engine pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from paceline_operator.domain.errors import UnsupportedModelError
+
+MOUNT = PurePosixPath("/var/lib/paceline/model")
+VOLUME = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Path of the model inside the pod, with the volume and mount that bring it there."""
+
+    path: str | None = None
+    volumes: tuple[dict[str, Any], ...] = field(default_factory=tuple)
+    mounts: tuple[dict[str, Any], ...] = field(default_factory=tuple)
+
+
+def locate(uri: str | None, allowed_prefixes: tuple[str, ...]) -> Weights:
+    """Resolve `model.uri`; no URI means no weights, which only a simulated device accepts.
+
+    Raises:
+        UnsupportedModelError: The scheme is unknown, or the location is not allowed here.
+    """
+    if uri is None:
+        return Weights()
+    parts = urlsplit(uri)
+    if parts.scheme == "file":
+        return _host_path(unquote(parts.path), allowed_prefixes)
+    if parts.scheme == "pvc":
+        return _claim(parts.netloc, unquote(parts.path))
+    raise UnsupportedModelError(
+        f"model.uri {uri}: scheme {parts.scheme}:// is not supported yet; use file:// or pvc://"
+    )
+
+
+def _host_path(text: str, allowed_prefixes: tuple[str, ...]) -> Weights:
+    path = PurePosixPath(text)
+    if not path.is_absolute() or ".." in path.parts:
+        raise UnsupportedModelError(f"model.uri: {text} must be an absolute path without '..'")
+    if not allowed_prefixes:
+        raise UnsupportedModelError(
+            "model.uri: file:// models are off in this installation; "
+            "set model.hostPath.enabled in the chart or use pvc://"
+        )
+    if not any(path.is_relative_to(prefix) for prefix in allowed_prefixes):
+        raise UnsupportedModelError(
+            f"model.uri: {path} lies outside the directories allowed here "
+            f"({', '.join(allowed_prefixes)}); see model.hostPath.prefixes in the chart"
+        )
+    target = str(MOUNT / path.name)
+    return Weights(
+        target,
+        ({"name": VOLUME, "hostPath": {"path": str(path)}},),
+        ({"name": VOLUME, "mountPath": target, "readOnly": True},),
+    )
+
+
+def _claim(claim: str, inner: str) -> Weights:
+    path = PurePosixPath(inner.lstrip("/"))
+    if not claim or ".." in path.parts:
+        raise UnsupportedModelError("model.uri: write pvc://claim/path/to/model, without '..'")
+    return Weights(
+        str(MOUNT / path),
+        ({"name": VOLUME, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}},),
+        ({"name": VOLUME, "mountPath": str(MOUNT), "readOnly": True},),
+    )
