@@ -1,17 +1,97 @@
 """`InferenceService`, version v1alpha1: the only source of its schema.
 
-`crds/` is generated from these models. Constraints that span fields are CEL rules, declared
-with the class they belong to (see `rule.py`). Only values that should be frozen into
-stored objects are defaults in the schema; all others live here.
+`crds/` is generated from these models by `crd.py`. Constraints that span fields are CEL
+rules declared with the class they belong to (`rule.py`); the API server enforces them, so
+these models only parse. Only defaults marked `stored()` are frozen into stored objects; all
+others live here.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
+
+from paceline_operator.api.base import (
+    Image,
+    Model,
+    Name,
+    Quantity,
+    Replicas,
+    Tokens,
+    Uri,
+    Word,
+    free,
+    list_map,
+    stored,
+)
+from paceline_operator.api.choice import (
+    ConditionStatus,
+    DeviceType,
+    Mode,
+    Pause,
+    RolloutStrategy,
+    RoutingMode,
+    Runtime,
+    SloMetric,
+    Tier,
+)
+from paceline_operator.api.quantities import RESOURCES_SCHEMA
+from paceline_operator.api.rule import Reason, Rule, checked, rules
+from paceline_operator.api.status import (
+    MAX_DECISIONS,
+    BudgetStatus,
+    Condition,
+    DecisionStatus,
+    InferenceServiceStatus,
+    SloStatus,
+    Summary,
+)
+
+__all__ = [
+    "API_VERSION",
+    "GROUP",
+    "KIND",
+    "MAX_DECISIONS",
+    "MAX_NAME_LENGTH",
+    "MAX_PROXY_REPLICAS",
+    "PLURAL",
+    "SHORT_NAME",
+    "SINGULAR",
+    "VERSION",
+    "BatchTokens",
+    "BudgetStatus",
+    "Condition",
+    "ConditionStatus",
+    "DecisionStatus",
+    "DeviceSpec",
+    "DeviceType",
+    "Draft",
+    "EngineSpec",
+    "EnvVar",
+    "InferenceServiceSpec",
+    "InferenceServiceStatus",
+    "KvCache",
+    "Mode",
+    "Model",
+    "ModelSource",
+    "Name",
+    "Pause",
+    "Rollout",
+    "RolloutStrategy",
+    "Routing",
+    "RoutingMode",
+    "Runtime",
+    "Scaling",
+    "Slo",
+    "SloMetric",
+    "SloStatus",
+    "Speculative",
+    "Summary",
+    "Tier",
+    "Tuning",
+    "Uri",
+]
 
 GROUP = "paceline.dev"
 VERSION = "v1alpha1"
@@ -21,172 +101,205 @@ PLURAL = "inferenceservices"
 SINGULAR = "inferenceservice"
 SHORT_NAME = "infs"
 
-
-class Model(BaseModel):
-    """Base of all parts: frozen, camelCase on the wire, tolerant of unknown fields."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True
-    )
-
-
-class Runtime(StrEnum):
-    """Engine software."""
-
-    PACELINE = "Paceline"
-    VLLM = "VLLM"
-
-
-class DeviceType(StrEnum):
-    """Where the forward pass runs."""
-
-    AUTO = "Auto"
-    CPU = "CPU"
-    CUDA = "CUDA"
-    SIMULATED = "Simulated"
-
-
-class SloMetric(StrEnum):
-    """Latency an objective is about."""
-
-    TTFT = "TTFT"
-    ITL = "ITL"
-    TPOT = "TPOT"
-    E2E = "E2E"
-
-
-class Tier(StrEnum):
-    """Service tier an objective is about."""
-
-    INTERACTIVE = "interactive"
-    BATCH = "batch"
-
-
-class Mode(StrEnum):
-    """Autonomy of one knob."""
-
-    OFF = "Off"
-    RECOMMEND = "Recommend"
-    AUTO = "Auto"
-
-
-class Pause(StrEnum):
-    """Replica moves held back for now."""
-
-    NONE = "None"
-    IN = "In"
-    OUT = "Out"
-    ALL = "All"
-
-
-class RoutingMode(StrEnum):
-    """What stands in front of the pods."""
-
-    PROXY = "Proxy"
-    SERVICE = "Service"
-
-
-class RolloutStrategy(StrEnum):
-    """How pods are replaced."""
-
-    AUTO = "Auto"
-    SURGE = "Surge"
-    REPLACE = "Replace"
-
-
-Uri = Annotated[str, Field(min_length=1, max_length=1024)]
-Name = Annotated[str, Field(min_length=1, max_length=63)]
+MAX_NAME_LENGTH = 40
+"""With `-proxy` and the suffixes of ReplicaSet and Pod, every pod's name still fits 63."""
+MAX_PROXY_REPLICAS = 64
+"""Server slots in the proxy's configuration."""
 
 
 class Draft(Model):
     """Draft model for speculative decoding."""
 
     uri: Uri
+    """Where its weights are, as `model.uri`."""
 
 
 class ModelSource(Model):
     """Weights and the name they are served under."""
 
     uri: Uri | None = None
-    revision: Annotated[str, Field(max_length=256)] | None = None
-    served_name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    """Where the weights are: `file:///path` (a file or directory on the node, mounted
+    read-only, if the installation allows it) or `pvc://claim/path`."""
+    revision: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """Revision of the weights, where the source has revisions."""
+    served_name: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^\S+$")] | None = None
+    """Model name that clients send; the object's own name where absent."""
     draft: Draft | None = None
+    """Draft model for speculative decoding."""
 
 
 class DeviceSpec(Model):
     """Device; profile and load time are for the simulated one."""
 
+    model_config = rules(
+        Rule(
+            "!has(self.profile) || (has(self.type) && self.type == 'Simulated')",
+            "profile is for the simulated device: set type: Simulated or remove it",
+            field_path=".profile",
+            reason=Reason.FORBIDDEN,
+        ),
+        Rule(
+            "!has(self.loadSeconds) || (has(self.type) && self.type == 'Simulated')",
+            "loadSeconds is for the simulated device: set type: Simulated or remove it",
+            field_path=".loadSeconds",
+            reason=Reason.FORBIDDEN,
+        ),
+    )
+
     type: DeviceType = DeviceType.AUTO
+    """Where the forward pass runs; Auto takes a GPU where the pod has one."""
     profile: Name | None = None
+    """Named step-time law of the simulated device."""
     load_seconds: Annotated[int, Field(ge=0, le=3600)] | None = None
+    """Model load time the simulated device pretends."""
 
 
 class KvCache(Model):
     """KV cache of one engine."""
 
-    dtype: Annotated[str, Field(max_length=16)] | None = None
+    dtype: Word | None = None
+    """Element type; the model's own where absent."""
     block_size: Annotated[int, Field(ge=1, le=1024)] | None = None
-    memory: Annotated[str, Field(max_length=32)] | None = None
+    """Tokens in one block."""
+    memory: Quantity | None = None
+    """Memory for the cache, as a quantity such as 2Gi."""
     prefix_caching: bool | None = None
+    """Whether blocks of equal prefixes are shared."""
 
 
 class Speculative(Model):
     """Speculative decoding."""
 
-    method: Annotated[str, Field(max_length=32)]
+    method: Word
+    """How drafts are made."""
     num_tokens: Annotated[int, Field(ge=1, le=32)]
+    """Tokens drafted per sequence and step."""
 
 
 class BatchTokens(Model):
     """Range of `max_num_batched_tokens`; `max` is the ceiling allocated at start."""
 
-    min: Annotated[int, Field(ge=16, le=1048576)] | None = None
-    max: Annotated[int, Field(ge=16, le=1048576)] = 2048
-    initial: Annotated[int, Field(ge=16, le=1048576)] | None = None
+    model_config = rules(
+        Rule(
+            "!has(self.min) || self.min <= self.max",
+            "min must not exceed max (2048 where not set)",
+            field_path=".min",
+        ),
+        Rule(
+            "!has(self.initial) || self.initial <= self.max",
+            "initial must not exceed max (2048 where not set)",
+            field_path=".initial",
+        ),
+        Rule(
+            "!has(self.initial) || !has(self.min) || self.min <= self.initial",
+            "initial must not be below min",
+            field_path=".initial",
+        ),
+    )
+
+    min: Tokens | None = None
+    """Lowest budget the autopilot may choose; the engine's floor where absent."""
+    max: Annotated[Tokens, stored()] = 2048
+    """Highest budget; engines allocate for it at start, so a change rolls the pods."""
+    initial: Tokens | None = None
+    """Budget a new fleet starts with; `max` where absent."""
 
 
 class EnvVar(Model):
     """Environment variable with a literal value."""
 
-    name: Annotated[str, Field(min_length=1, max_length=256)]
+    name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^=\s]+$")]
+    """Name of the variable."""
     value: Annotated[str, Field(max_length=4096)] = ""
+    """Its value; use `template` for values from Secrets."""
+
+
+_DECODE_ROWS = "self.maxNumSeqs * (1 + (has(self.speculative) ? self.speculative.numTokens : 0))"
 
 
 class EngineSpec(Model):
     """Start-up configuration of the engines; a change rolls the pods."""
 
-    runtime: Runtime = Runtime.PACELINE
+    model_config = rules(
+        Rule(
+            f"!has(self.maxNumSeqs) || self.batchTokens.max > {_DECODE_ROWS}",
+            "batchTokens.max must exceed maxNumSeqs x (1 + speculative.numTokens), so that every "
+            "running sequence decodes in one step and a prompt advances",
+            field_path=".batchTokens.max",
+        ),
+        Rule(
+            "!has(self.maxNumSeqs) || !has(self.batchTokens.initial) || "
+            f"self.batchTokens.initial > {_DECODE_ROWS}",
+            "batchTokens.initial must exceed maxNumSeqs x (1 + speculative.numTokens), so that "
+            "every running sequence decodes in one step and a prompt advances",
+            field_path=".batchTokens.initial",
+        ),
+        Rule(
+            "self.runtime != 'VLLM' || has(self.image)",
+            "runtime VLLM needs engine.image: name the vLLM image to run",
+            field_path=".image",
+            reason=Reason.REQUIRED,
+        ),
+        Rule(
+            "self.runtime != 'VLLM' || !has(self.device) || !has(self.device.type) || "
+            "self.device.type != 'Simulated'",
+            "the simulated device belongs to runtime Paceline",
+            field_path=".device.type",
+            reason=Reason.FORBIDDEN,
+        ),
+    )
+
+    runtime: Annotated[Runtime, stored()] = Runtime.PACELINE
+    """Engine software; others than Paceline are managed with what they support."""
     device: DeviceSpec = DeviceSpec()
-    image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    dtype: Annotated[str, Field(max_length=16)] | None = None
+    """Device; profile and load time are for the simulated one."""
+    image: Image | None = None
+    """Container image; the installation's default where absent."""
+    dtype: Word | None = None
+    """Element type of the weights in memory."""
     max_model_len: Annotated[int, Field(ge=16, le=16777216)] | None = None
+    """Prompt plus output tokens of one request at most; the model's own where absent."""
     max_num_seqs: Annotated[int, Field(ge=1, le=4096)] | None = None
+    """Ceiling of concurrently running sequences."""
     tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
-    quantization: Annotated[str, Field(max_length=32)] | None = None
+    """Devices one engine spreads its weights over."""
+    quantization: Word | None = None
+    """How weights are held in memory, where not as stored."""
     kv_cache: KvCache = KvCache()
+    """KV cache of one engine."""
     speculative: Speculative | None = None
-    batch_tokens: BatchTokens = BatchTokens()
-    args: Annotated[
-        tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=64)
-    ] = ()
-    env: Annotated[tuple[EnvVar, ...], Field(max_length=64)] = ()
+    """Speculative decoding; off where absent."""
+    batch_tokens: Annotated[BatchTokens, stored()] = BatchTokens()
+    """Range of the token budget of one step."""
+    args: Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=64)] = ()
+    """Further flags for the engine, after the operator's."""
+    env: Annotated[tuple[EnvVar, ...], Field(max_length=64), list_map("name")] = ()
+    """Further environment variables."""
 
 
 class Slo(Model):
     """One objective: at least `percentile` % of samples within `target_ms`."""
 
     name: Name
-    tier: Tier = Tier.INTERACTIVE
+    """Name of the objective, unique in the object."""
+    tier: Annotated[Tier, stored()] = Tier.INTERACTIVE
+    """Service tier it is about."""
     metric: SloMetric
-    percentile: Annotated[int, Field(ge=50, le=99)] = 95
+    """TTFT: time to first token. ITL: every gap between emissions, pooled over requests.
+    TPOT: mean gap of a request. E2E: whole request."""
+    percentile: Annotated[int, Field(ge=50, le=99), stored()] = 95
+    """Share of samples that must meet the target, in percent."""
     target_ms: Annotated[int, Field(ge=1, le=2147483647)]
-    window_seconds: Annotated[int, Field(ge=10, le=3600)] = 60
+    """Target in milliseconds."""
+    window_seconds: Annotated[int, Field(ge=10, le=3600), stored()] = 60
+    """Time over which attainment is judged."""
 
 
 class Tuning(Model):
     """Autonomy of the live knobs."""
 
     mode: Mode = Mode.AUTO
+    """Off: never touched. Recommend: decided and shown. Auto: decided and done (default)."""
 
 
 class Scaling(Model):
@@ -195,13 +308,37 @@ class Scaling(Model):
     `mode` defaults to Auto where `max_replicas` is set and to Recommend elsewhere.
     """
 
+    model_config = rules(
+        Rule(
+            "!has(self.mode) || self.mode != 'Auto' || has(self.maxReplicas)",
+            "mode Auto needs maxReplicas, the most this fleet may cost",
+            field_path=".maxReplicas",
+            reason=Reason.REQUIRED,
+        ),
+        Rule(
+            "!has(self.minReplicas) || !has(self.maxReplicas) || "
+            "self.minReplicas <= self.maxReplicas",
+            "minReplicas must not exceed maxReplicas",
+            field_path=".minReplicas",
+        ),
+    )
+
     mode: Mode | None = None
-    min_replicas: Annotated[int, Field(ge=0, le=1024)] = 1
+    """Auto where maxReplicas is set, else Recommend."""
+    min_replicas: Replicas = 1
+    """Fewest replicas the autopilot may choose (1 where absent)."""
     max_replicas: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Most replicas the autopilot may choose."""
     down_window_seconds: Annotated[int, Field(ge=0, le=86400)] = 300
+    """Replicas fall at most to the highest recommendation of this time (300 where absent)."""
     override_seconds: Annotated[int, Field(ge=0, le=604800)] = 1800
+    """How long `spec.replicas` holds as a floor in mode Auto (1800 where absent)."""
     pause: Pause = Pause.NONE
-    cost_per_replica_hour: Annotated[str, Field(max_length=32)] | None = None
+    """Replica moves held back for now (None where absent)."""
+    cost_per_replica_hour: (
+        Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?$")] | None
+    ) = None
+    """What one replica costs an hour, a decimal number in any currency."""
 
     @property
     def effective_mode(self) -> Mode:
@@ -214,88 +351,81 @@ class Scaling(Model):
 class Routing(Model):
     """How requests reach the pods."""
 
-    mode: RoutingMode = RoutingMode.PROXY
+    mode: Annotated[RoutingMode, stored()] = RoutingMode.PROXY
+    """Proxy: HAProxy, least connections, drain-aware, at most 64 pods. Service: kube-proxy."""
 
 
 class Rollout(Model):
     """How pods are replaced and how long one may drain."""
 
     strategy: RolloutStrategy = RolloutStrategy.AUTO
+    """Surge: new pods first. Replace: old pods first, for nodes without room."""
     drain_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
+    """How long running requests of a leaving pod may take (300 where absent)."""
+
+
+def _proxy_limit(field: str, path: str) -> Rule:
+    return Rule(
+        f"self.routing.mode != 'Proxy' || !has({field}) || {field} <= {MAX_PROXY_REPLICAS}",
+        f"the proxy serves at most {MAX_PROXY_REPLICAS} replicas: lower {path[1:]} or set "
+        "routing.mode: Service",
+        field_path=path,
+    )
+
+
+def _proxy_scaling_limit(field: str) -> Rule:
+    limit = _proxy_limit(f"self.scaling.{field}", f".scaling.{field}")
+    return Rule(f"!has(self.scaling) || {limit.expression}", limit.message, limit.field_path)
 
 
 class InferenceServiceSpec(Model):
     """Desired state; the tuned values are never written here."""
 
+    model_config = rules(
+        Rule(
+            "(has(self.model) && has(self.model.uri)) || (has(self.engine.device) && "
+            "has(self.engine.device.type) && self.engine.device.type == 'Simulated')",
+            "model.uri says where the weights are; only engine.device.type: Simulated does without",
+            field_path=".model.uri",
+            reason=Reason.REQUIRED,
+        ),
+        _proxy_limit("self.replicas", ".replicas"),
+        _proxy_scaling_limit("minReplicas"),
+        _proxy_scaling_limit("maxReplicas"),
+    )
+
     model: ModelSource = ModelSource()
-    engine: EngineSpec = EngineSpec()
-    slos: Annotated[tuple[Slo, ...], Field(max_length=16)] = ()
+    """Weights and the name they are served under."""
+    engine: Annotated[EngineSpec, stored()] = EngineSpec()
+    """Start-up configuration of the engines; a change rolls the pods."""
+    slos: Annotated[
+        tuple[Slo, ...],
+        Field(max_length=16),
+        list_map("name"),
+        checked(
+            Rule(
+                "self.all(a, self.exists_one(b, b.metric == a.metric && b.tier == a.tier && "
+                "b.percentile == a.percentile))",
+                "two objectives share metric, tier and percentile: keep the stricter one",
+                reason=Reason.DUPLICATE,
+            )
+        ),
+    ] = ()
+    """Objectives, each at least `percentile` % of samples within `targetMs`."""
     tuning: Tuning = Tuning()
+    """Autonomy of the live knobs."""
     scaling: Scaling = Scaling()
-    replicas: Annotated[int, Field(ge=0, le=1024)] | None = None
-    routing: Routing = Routing()
+    """Autonomy and limits of the replica knob."""
+    replicas: Replicas | None = None
+    """What `kubectl scale` writes. Scaling Off: the value. Auto: a floor for a while. Leave it
+    out of manifests, so that applying them again does not undo a scale."""
+    routing: Annotated[Routing, stored()] = Routing()
+    """How requests reach the pods."""
     rollout: Rollout = Rollout()
-    resources: dict[str, Any] | None = None
-    template: dict[str, Any] | None = None
-
-
-class Condition(Model):
-    """A condition in `metav1.Condition` form."""
-
-    type: Annotated[str, Field(max_length=316)]
-    status: Annotated[str, Field(max_length=16)]
-    reason: Annotated[str, Field(max_length=1024)]
-    message: Annotated[str, Field(max_length=32768)] = ""
-    observed_generation: int | None = None
-    last_transition_time: str
-
-
-class BudgetStatus(Model):
-    """The live budget: what was asked for and what engines say is in force."""
-
-    revision: int = 0
-    desired: int | None = None
-    effective: int | None = None
-    running_seqs: int | None = None
-    acknowledged: int = 0
-    total: int = 0
-
-
-class SloStatus(Model):
-    """Measured state of one objective over its window."""
-
-    name: str
-    metric: SloMetric
-    target_ms: int
-    attainment_percent: float | None = None
-    measured_ms: float | None = None
-    samples: int = 0
-    measured_at: str | None = None
-
-
-class DecisionStatus(Model):
-    """One explained decision, about one knob."""
-
-    time: str
-    knob: str
-    action: str
-    reason: str
-    guard: str | None = None
-    message: str = ""
-
-
-class InferenceServiceStatus(Model):
-    """Observed state. `memory` is what the autopilot must not forget over a restart."""
-
-    observed_generation: int = 0
-    replicas: int = 0
-    ready_replicas: int = 0
-    desired_replicas: int | None = None
-    selector: str = ""
-    budget: BudgetStatus = BudgetStatus()
-    slos: tuple[SloStatus, ...] = ()
-    model: dict[str, Any] | None = None
-    last_decision: DecisionStatus | None = None
-    decisions: tuple[DecisionStatus, ...] = ()
-    conditions: tuple[Condition, ...] = ()
-    memory: dict[str, Any] | None = None
+    """How pods are replaced and how long one may drain."""
+    resources: Annotated[dict[str, Any] | None, Field(json_schema_extra=RESOURCES_SCHEMA)] = None
+    """Requests and limits of the engine's container."""
+    template: Annotated[dict[str, Any] | None, free()] = None
+    """Pod template overlay: `metadata` and `spec` of a pod, laid over the operator's. Containers,
+    initContainers, volumes and env merge by name, volumeMounts by mountPath, ports by
+    containerPort; other lists are replaced."""

@@ -1,0 +1,136 @@
+"""`status` of an `InferenceService`: what was observed, decided, and must be remembered.
+
+Tuned values live here and in the children, never in spec. `summary.py` derives the short
+strings that `kubectl get` prints; `conditions.py` sets the conditions.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from paceline_operator.api.base import Model, Time, free, list_map
+from paceline_operator.api.choice import SloMetric, Tier
+
+MAX_DECISIONS = 20
+
+
+class Condition(Model):
+    """A condition in `metav1.Condition` form."""
+
+    type: Annotated[str, Field(min_length=1, max_length=316)]
+    """What the condition is about."""
+    status: Annotated[
+        str, Field(max_length=16, json_schema_extra={"enum": ["True", "False", "Unknown"]})
+    ]
+    """Whether it holds."""
+    reason: Annotated[str, Field(min_length=1, max_length=1024)]
+    """Cause, one CamelCase word."""
+    message: Annotated[str, Field(max_length=32768)] = ""
+    """Cause in plain words."""
+    observed_generation: int | None = None
+    """Generation of the spec the condition was computed from."""
+    last_transition_time: Time
+    """When `status` last changed."""
+
+
+class BudgetStatus(Model):
+    """The live budget: what was asked for and what engines say is in force."""
+
+    revision: int = 0
+    """Number of the last agreed change; only grows."""
+    desired: int | None = None
+    """Token budget asked for."""
+    effective: int | None = None
+    """Smallest token budget in force on any acknowledging engine."""
+    running_seqs: int | None = None
+    """Cap of concurrently running sequences asked for."""
+    acknowledged: int = 0
+    """Engines that reported this revision."""
+    total: int = 0
+    """Engines that should report it."""
+
+
+class SloStatus(Model):
+    """Measured state of one objective over its window."""
+
+    name: str
+    """Name of the objective in spec."""
+    metric: SloMetric
+    """Latency it is about."""
+    target_ms: int
+    """Target when it was measured, in milliseconds."""
+    tier: Tier = Tier.INTERACTIVE
+    """Service tier it is about."""
+    percentile: int = 95
+    """Share of samples that must meet the target, in percent."""
+    attainment_percent: float | None = None
+    """Share of samples that met the target, in percent."""
+    measured_ms: float | None = None
+    """The objective's percentile as measured, in milliseconds."""
+    samples: int = 0
+    """Samples in the window."""
+    measured_at: Time | None = None
+    """When the window was read."""
+
+
+class DecisionStatus(Model):
+    """One explained decision, about one knob."""
+
+    time: Time
+    """When it was taken."""
+    knob: str
+    """What it moves: the budget, running sequences, or replicas."""
+    action: str
+    """What was done, or Hold."""
+    reason: str
+    """Cause, one CamelCase word."""
+    guard: str | None = None
+    """Limit that stopped a larger move, if any."""
+    message: str = ""
+    """Cause in plain words, with the numbers."""
+
+
+class Summary(Model):
+    """Short strings for the columns of `kubectl get`."""
+
+    replicas: str = ""
+    """Ready pods and wanted pods."""
+    budget: str = ""
+    """Token budget in force; engines that acknowledged it while not all have."""
+    ttft: str = ""
+    """Measured and target time to first token."""
+    itl: str = ""
+    """Measured and target inter-token latency."""
+
+
+class InferenceServiceStatus(Model):
+    """Observed state. `memory` is what the autopilot must not forget over a restart."""
+
+    observed_generation: int = 0
+    """Generation of the spec this status was computed from."""
+    replicas: int = 0
+    """Pods that exist."""
+    ready_replicas: int = 0
+    """Pods that are Ready."""
+    desired_replicas: int | None = None
+    """Replicas last asked for."""
+    selector: str = ""
+    """Label selector of the pods, for the scale subresource."""
+    summary: Summary = Summary()
+    """Short strings for the columns of `kubectl get`."""
+    budget: BudgetStatus = BudgetStatus()
+    """The live budget."""
+    slos: Annotated[tuple[SloStatus, ...], Field(max_length=16), list_map("name")] = ()
+    """Each objective as measured."""
+    model: Annotated[dict[str, Any] | None, free()] = None
+    """Estimate of the engines' step time."""
+    last_decision: DecisionStatus | None = None
+    """The newest decision, also one to hold."""
+    decisions: Annotated[tuple[DecisionStatus, ...], Field(max_length=MAX_DECISIONS)] = ()
+    """The last changes, newest last."""
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=32), list_map("type")] = ()
+    """Ready, Reconciling, Stalled, MetricsFresh, SLOMet, SLOFeasible, ScalingLimited, Conflict."""
+    memory: Annotated[dict[str, Any] | None, free()] = None
+    """Private to the operator: windows that must survive its restart."""
