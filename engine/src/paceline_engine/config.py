@@ -81,6 +81,15 @@ class EngineConfig:
         """Tokens the whole KV pool holds."""
         return self.num_kv_blocks * self.block_size
 
+    @property
+    def max_request_tokens(self) -> int:
+        """Prompt plus output tokens of one request at most, by context and by KV pool.
+
+        A prompt must be shorter, to leave room for output; `max_tokens` beyond it ends the
+        output early with `FinishReason.LENGTH`.
+        """
+        return min(self.max_model_len, self.kv_capacity_tokens)
+
 
 def round_up(value: int, multiple: int) -> int:
     """Smallest multiple of `multiple` that is at least `value`."""

@@ -40,13 +40,16 @@ class TokenOutput(msgspec.Struct, frozen=True, array_like=True):
     """New tokens of one request in one step, and its end if it ended.
 
     `queue_s` is set once, with the first token: time between receipt by the engine
-    process and the first step that ran a part of it.
+    process and the first step that ran a part of it. End-of-generation and stop tokens end
+    the output without being part of `token_ids`. `error` is one line for people, set with
+    `FinishReason.ERROR`.
     """
 
     request_id: int
     token_ids: tuple[int, ...]
     finish_reason: FinishReason | None = None
     queue_s: float | None = None
+    error: str | None = None
 
 
 class StepStats(msgspec.Struct, frozen=True, array_like=True):
@@ -68,7 +71,12 @@ class StepStats(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LoopState(msgspec.Struct, frozen=True, array_like=True):
-    """Gauges after a step (or while idle)."""
+    """Gauges after a step (or while idle).
+
+    `waiting_tokens` counts what waiting requests must compute before their next token. The
+    last two limits are the settings in force; while a lowered running cap drains down, a
+    step's budget can exceed its setting so that every running sequence keeps decoding.
+    """
 
     requests_running: int
     requests_waiting: int

@@ -1,1 +1,1 @@
-"""Continuous batching: which tokens of which request run in the next step. Pure."""
+"""Continuous batching as a pure function of queue, pool and limits. No clock, no torch."""

@@ -26,7 +26,8 @@ class ScheduledChunk:
         request_id: Whose tokens they are.
         token_ids: Tokens at positions [start, start + len(token_ids)).
         start: Tokens of the request that already are in the KV cache.
-        block_ids: Block table covering positions [0, start + len(token_ids)).
+        block_ids: Block table covering positions [0, start + len(token_ids)), not one block
+            more. Valid until the next step is scheduled; copy it to keep it.
         is_decode: One new token of a request whose whole known text is in the cache; a
             recomputed prompt after preemption counts as prefill.
         samples: Whether the last token's logits are sampled (the chunk reaches the end of
@@ -57,12 +58,14 @@ class SchedulerOutput:
         chunks: At most one chunk per request.
         budget: Token budget in force for this step.
         preempted: Requests whose blocks were taken back; they wait to be recomputed.
+        started: Requests of which no step ran a part before.
     """
 
     step_id: int
     chunks: tuple[ScheduledChunk, ...]
     budget: int
     preempted: tuple[int, ...] = ()
+    started: tuple[int, ...] = ()
 
     @cached_property
     def decode_rows(self) -> int:
