@@ -1,0 +1,88 @@
+"""Watches one InferenceService in the background and keeps what it saw.
+
+It reads through the API server like any user's dashboard would: two cheap calls a look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psutil
+from kubernetes_asyncio import client, config
+
+from e2e.demo.timeline import Decision, Sample, decisions_of, sample_of
+
+INTERVAL_S = 2.0
+
+
+class Observer:
+    """Samples the service every two seconds until closed.
+
+    Attributes:
+        samples: Oldest first.
+    """
+
+    def __init__(
+        self, kubeconfig: Path, namespace: str, name: str, context: str | None = None
+    ) -> None:
+        self.samples: list[Sample] = []
+        self._decisions: dict[tuple[float, str, str], Decision] = {}
+        self._where = (kubeconfig, context, namespace, name)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
+        self._thread.start()
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Every decision seen so far, oldest first; status itself keeps only the last 20."""
+        return tuple(sorted(self._decisions.values(), key=lambda d: d.at_s))
+
+    @property
+    def last(self) -> Sample:
+        """The newest sample."""
+        return self.samples[-1] if self.samples else Sample(at_s=time.time())
+
+    def close(self) -> None:
+        """Stops looking."""
+        self._stop.set()
+        self._thread.join(timeout=15)
+
+    def _run(self) -> None:
+        asyncio.run(self._watch())
+
+    async def _watch(self) -> None:
+        kubeconfig, context, namespace, name = self._where
+        settings = client.Configuration()
+        await config.load_kube_config(str(kubeconfig), context, client_configuration=settings)
+        async with client.ApiClient(settings) as api:
+            custom, core = client.CustomObjectsApi(api), client.CoreV1Api(api)
+            psutil.cpu_percent()
+            while not self._stop.is_set():
+                started = time.monotonic()
+                await self._look(custom, core, namespace, name)
+                await asyncio.sleep(max(0.1, INTERVAL_S - (time.monotonic() - started)))
+
+    async def _look(self, custom: Any, core: Any, namespace: str, name: str) -> None:
+        try:
+            service = await custom.get_namespaced_custom_object(
+                "paceline.dev", "v1alpha1", namespace, "inferenceservices", name
+            )
+            selector = service.get("status", {}).get("selector", "")
+            listing = await core.list_namespaced_pod(
+                namespace, label_selector=selector or "none=none", _preload_content=False
+            )
+            pods = (await listing.json())["items"]
+        except (client.ApiException, aiohttp.ClientError, TimeoutError):
+            return  # the API server may be away for a moment; the next look tells
+        self._keep(service, pods)
+
+    def _keep(self, service: dict[str, Any], pods: list[dict[str, Any]]) -> None:
+        cpu = psutil.cpu_percent()
+        self.samples.append(sample_of(service, pods, at_s=time.time(), cpu_percent=cpu))
+        for decision in decisions_of(service):
+            self._decisions[(decision.at_s, decision.knob, decision.reason)] = decision
