@@ -1,0 +1,134 @@
+"""Byte-level BPE from a vocabulary and merges, as GGUF files carry them.
+
+A GGUF file names how text is cut before merging (`tokenizer.ggml.pre`) but does not say
+what the name means; each name here was compared with llama.cpp. Unknown names are
+refused, because a wrong cut gives wrong ids without any error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tokenizers import AddedToken, Regex
+from tokenizers import Tokenizer as BpeLibrary
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel, Digits, PreTokenizer, Split
+from tokenizers.pre_tokenizers import Sequence as InOrder
+
+from paceline_engine.tokenizer.errors import TokenizerLoadError, UnsupportedTokenizerError
+
+# Words of recently seen text whose merges are kept; small, as it costs memory per entry.
+_CACHE_ENTRIES: Final = 4096
+
+
+def _split_by(pattern: str) -> PreTokenizer:
+    """Cuts at the matches of `pattern`, which stay whole, and maps words to bytes."""
+    return InOrder(
+        [
+            Split(Regex(pattern), behavior="isolated"),
+            ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+
+
+def _words(digits: str) -> str:
+    """Contractions, words with one leading mark, numbers, marks, line ends, white space."""
+    return (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+        r"|[^\r\n\p{L}\p{N}]?\p{L}+"
+        rf"|{digits}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How one kind cuts text; `whole_words` takes a word of the vocabulary unmerged."""
+
+    cut: Callable[[], PreTokenizer]
+    whole_words: bool = False
+
+
+KINDS: Final[Mapping[str, _Kind]] = {
+    "gpt-2": _Kind(lambda: ByteLevel(add_prefix_space=False)),
+    "llama-bpe": _Kind(lambda: _split_by(_words(r"\p{N}{1,3}")), whole_words=True),
+    "qwen2": _Kind(lambda: _split_by(_words(r"\p{N}"))),
+    "smollm": _Kind(
+        lambda: InOrder([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
+    ),
+}
+
+
+def _kind(name: str) -> _Kind:
+    try:
+        return KINDS[name]
+    except KeyError:
+        known = ", ".join(sorted(KINDS))
+        raise UnsupportedTokenizerError(
+            f"pre-tokenizer {name!r} is not supported (supported: {known})"
+        ) from None
+
+
+def build_bpe(
+    tokens: Sequence[str],
+    merges: Sequence[str],
+    kind: str,
+    specials: Sequence[str],
+    added: Sequence[str],
+) -> BpeLibrary:
+    """Builds the library's tokenizer; special tokens in a text stay plain text.
+
+    Args:
+        tokens: Vocabulary in id order, in the byte-level alphabet.
+        merges: Pairs separated by one space, by rank.
+        kind: `tokenizer.ggml.pre`.
+        specials: Special tokens.
+        added: Further tokens that are always matched whole.
+
+    Raises:
+        UnsupportedTokenizerError: The kind is unknown.
+        TokenizerLoadError: A merge does not fit the vocabulary.
+    """
+    chosen = _kind(kind)
+    vocabulary = {token: token_id for token_id, token in enumerate(tokens)}
+    if len(vocabulary) != len(tokens):
+        raise TokenizerLoadError("two ids share one token text")
+    pairs = [(left, right) for left, _, right in (merge.partition(" ") for merge in merges)]
+    try:
+        model = BPE(
+            vocab=vocabulary,
+            merges=pairs,
+            cache_capacity=_CACHE_ENTRIES,
+            ignore_merges=chosen.whole_words,
+        )
+    except ValueError as error:
+        raise TokenizerLoadError(f"vocabulary and merges do not fit: {error}") from error
+    library = BpeLibrary(model)
+    library.pre_tokenizer = chosen.cut()
+    library.add_special_tokens([_exact(text) for text in specials])
+    library.add_tokens([_exact(text) for text in added])
+    return keep_specials_plain(library)
+
+
+def _exact(text: str) -> AddedToken:
+    return AddedToken(text, normalized=False)
+
+
+def keep_specials_plain(library: BpeLibrary) -> BpeLibrary:
+    """Sets, once and before any use, that special tokens in a text are not recognised."""
+    library.encode_special_tokens = True
+    return library
+
+
+def plain_encoder(library: BpeLibrary) -> Callable[[str], list[int]]:
+    """The encode function of a library tokenizer prepared by `keep_specials_plain`."""
+
+    def encode(text: str) -> list[int]:
+        text.encode()  # a lone surrogate raises UnicodeEncodeError here, not a TypeError below
+        ids: list[int] = library.encode(text, add_special_tokens=False).ids
+        return ids
+
+    return encode

@@ -1,0 +1,174 @@
+"""Chat templates: messages to prompt text, with special tokens out of the users' reach.
+
+A template writes special tokens as text (`<|im_start|>`). If the rendered text were
+tokenised as a whole, as Hugging Face and vLLM do, the same text typed by a user would
+become the same token and could forge a turn. Here every special token's text inside a
+message is broken by a sentinel character before rendering; `RenderedChat` lets the
+tokeniser find the template's own tokens and then take the sentinels out. For messages
+without such text the ids are those of Hugging Face and vLLM.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, NoReturn
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension
+from jinja2.ext import loopcontrols as loop_controls
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from typing_extensions import override
+
+from paceline_engine.tokenizer.errors import ChatTemplateError, TokenizerLoadError
+
+Message = Mapping[str, object]
+
+# Unicode noncharacters: valid in UTF-8, never used for text.
+_SENTINELS: Final = tuple(chr(code) for code in range(0xFDD0, 0xFDF0))
+# What a template's own operations raise when messages have an unexpected shape.
+_RENDER_ERRORS: Final = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedChat:
+    """Prompt text; `sentinel` (empty where not needed) is to be removed from plain parts."""
+
+    text: str
+    sentinel: str
+
+
+class _GenerationBlock(Extension):
+    """Accepts `{% generation %}`, which marks assistant text for training, as plain text."""
+
+    def __init__(self, environment: jinja2.Environment) -> None:
+        super().__init__(environment)
+        self.tags = {"generation"}
+
+    @override
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)
+
+
+def _to_json(value: object, *, indent: int | None = None, ensure_ascii: bool = False) -> str:
+    return json.dumps(value, indent=indent, ensure_ascii=ensure_ascii)
+
+
+class ChatTemplate:
+    """A compiled template in the dialect that Hugging Face models use.
+
+    Rendering has no shared mutable state, so one object serves all threads.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        special_texts: Sequence[str],
+        variables: Mapping[str, str],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Compiles a template.
+
+        Args:
+            source: Jinja source from the model's files.
+            special_texts: Texts of all special tokens.
+            variables: Names the template may use, such as `bos_token`.
+            now: Clock behind the template's `strftime_now`.
+
+        Raises:
+            TokenizerLoadError: The source is not a valid template.
+        """
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True,
+            lstrip_blocks=True,
+            autoescape=False,
+            extensions=[loop_controls, _GenerationBlock],
+        )
+        environment.filters["tojson"] = _to_json
+        environment.globals["raise_exception"] = _raise_exception
+        environment.globals["strftime_now"] = lambda form: now().strftime(form)
+        try:
+            self._template = environment.from_string(source)
+        except jinja2.TemplateSyntaxError as error:
+            raise TokenizerLoadError(f"chat template, line {error.lineno}: {error}") from error
+        self._variables = dict(variables)
+        self._special = _any_of(special_texts)
+
+    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool) -> RenderedChat:
+        """Writes messages as the model's prompt text.
+
+        Raises:
+            ChatTemplateError: The template rejects the messages.
+        """
+        sentinel = self._sentinel_for(messages)
+        guarded = [self._guard(message, sentinel) for message in messages]
+        try:
+            text = self._template.render(
+                messages=guarded,
+                add_generation_prompt=add_generation_prompt,
+                **self._variables,
+            )
+        except _RENDER_ERRORS as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise ChatTemplateError(f"the chat template rejects the messages: {reason}") from error
+        return RenderedChat(text, sentinel)
+
+    def _sentinel_for(self, messages: Sequence[Message]) -> str:
+        texts = list(_texts(messages))
+        if not any(self._special.search(text) for text in texts):
+            return ""
+        for sentinel in _SENTINELS:
+            if not any(sentinel in text for text in texts):
+                return sentinel
+        raise ChatTemplateError("messages hold special tokens and every Unicode noncharacter")
+
+    def _guard(self, value: object, sentinel: str) -> object:
+        if not sentinel:
+            return value
+        if isinstance(value, str):
+            return self._special.sub(lambda match: _broken(match.group(), sentinel), value)
+        if isinstance(value, Mapping):
+            return {
+                self._guard(key, sentinel): self._guard(item, sentinel)
+                for key, item in value.items()
+            }
+        if isinstance(value, (list, tuple)):
+            return [self._guard(item, sentinel) for item in value]
+        return value
+
+
+def _any_of(texts: Sequence[str]) -> re.Pattern[str]:
+    longest_first = sorted(filter(None, texts), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+
+
+def _broken(special: str, sentinel: str) -> str:
+    return special[0] + sentinel + special[1:]
+
+
+def _texts(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for pair in value.items() for item in pair for text in _texts(item)]
+    if isinstance(value, (list, tuple)):
+        return [text for item in value for text in _texts(item)]
+    return []
