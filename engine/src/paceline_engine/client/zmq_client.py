@@ -184,7 +184,8 @@ class ZmqEngineClient:
         """See `EngineClient`."""
         call_id = next(self._call_ids)
         self._send(ApplyTunables(call_id, max_num_batched_tokens, max_num_running_seqs))
-        answer = self._calls[call_id] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[TunablesApplied] = asyncio.get_running_loop().create_future()
+        self._calls[call_id] = answer
         try:
             return await answer
         finally:

@@ -34,14 +34,20 @@ def load_gguf(path: Path) -> Tokenizer:
     """
     metadata = read_gguf_metadata(path, lambda key: key.startswith(_PREFIX))
     try:
-        return _build(metadata)
+        return tokenizer_from_metadata(metadata)
     except UnsupportedTokenizerError as error:
         raise UnsupportedTokenizerError(f"{path}: {error}") from error
     except TokenizerLoadError as error:
         raise TokenizerLoadError(f"{path}: {error}") from error
 
 
-def _build(metadata: Mapping[str, GgufValue]) -> Tokenizer:
+def tokenizer_from_metadata(metadata: Mapping[str, GgufValue]) -> Tokenizer:
+    """Builds a tokenizer from the `tokenizer.*` keys of a GGUF file.
+
+    Raises:
+        UnsupportedTokenizerError: Its kind is not supported.
+        TokenizerLoadError: A key is missing or contradicts another.
+    """
     kind = _text(metadata, "ggml.model")
     if kind != _MODEL_KIND:
         raise UnsupportedTokenizerError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paceline_operator.api.choice import DeviceType, Runtime
 from paceline_operator.api.v1alpha1 import EngineSpec, InferenceServiceSpec
+from paceline_operator.autopilot.policy import DEFAULT_MAX_NUM_SEQS
 from paceline_operator.domain.contract import DRAIN_GRACE_SECONDS, SUBCOMMAND, Flag
 from paceline_operator.domain.errors import SpecError, UnsupportedModelError
 from paceline_operator.domain.model_source import Weights
@@ -75,7 +76,7 @@ def _engine_flags(engine: EngineSpec) -> dict[Flag, object]:
         Flag.LOAD_SECONDS: engine.device.load_seconds,
         Flag.MAX_MODEL_LEN: engine.max_model_len,
         Flag.MAX_NUM_BATCHED_TOKENS: engine.batch_tokens.max,
-        Flag.MAX_NUM_SEQS: engine.max_num_seqs,
+        Flag.MAX_NUM_SEQS: engine.max_num_seqs or DEFAULT_MAX_NUM_SEQS,
         Flag.BLOCK_SIZE: engine.kv_cache.block_size,
         Flag.KV_CACHE_MEMORY: None if memory is None else whole(memory),
     }

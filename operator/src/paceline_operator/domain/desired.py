@@ -70,7 +70,7 @@ class RenderInput:
     spec: InferenceServiceSpec
     platform: Platform
     token: str
-    live: tunables.Tunables
+    live: tunables.Agreed
     strategy: RolloutStrategy = RolloutStrategy.SURGE
     pinned_image: str | None = None
     pinned_hash: str | None = None
@@ -131,7 +131,7 @@ def _secret(given: RenderInput) -> dict[str, Any]:
 
 def _tunables(given: RenderInput) -> dict[str, Any]:
     manifest = _object(given, "v1", "ConfigMap", derive(given.owner.name, "tunables"), ENGINE)
-    return {**manifest, "data": {TUNABLES_FILE: tunables.text(given.live, given.spec.slos)}}
+    return {**manifest, "data": {TUNABLES_FILE: tunables.text(given.live)}}
 
 
 def _headless(given: RenderInput) -> dict[str, Any]:

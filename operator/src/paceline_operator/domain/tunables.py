@@ -3,51 +3,89 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec, Slo
+from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.autopilot.fleet import Tunables as Knobs
+from paceline_operator.autopilot.policy import policy_from_spec
+
+_BATCHED = "maxNumBatchedTokens"
+_RUNNING = "maxNumRunningSeqs"
 
 
 @dataclass(frozen=True, slots=True)
-class Tunables:
-    """Agreed live values; None leaves the engine's own start value in force."""
+class Agreed:
+    """Live values under one revision, with the objectives engines count against."""
 
     revision: int
-    batched_tokens: int | None = None
-    running_seqs: int | None = None
+    knobs: Knobs
+    slos: tuple[Slo, ...] = ()
+
+    def same_values(self, other: Agreed | None) -> bool:
+        """Whether only the revision may differ."""
+        return other is not None and (self.knobs, self.slos) == (other.knobs, other.slos)
 
 
-def slo_targets(slos: tuple[Slo, ...]) -> list[dict[str, Any]]:
-    """Objectives in the form engines count them."""
-    return [
-        {
-            "name": slo.name,
-            "tier": slo.tier.value,
-            "metric": slo.metric.value,
-            "percentile": slo.percentile,
-            "targetMs": slo.target_ms,
-        }
-        for slo in slos
-    ]
-
-
-def body(tunables: Tunables, slos: tuple[Slo, ...]) -> dict[str, Any]:
-    """Wire form; absent values are left out."""
-    values = {
-        "revision": tunables.revision,
-        "maxNumBatchedTokens": tunables.batched_tokens,
-        "maxNumRunningSeqs": tunables.running_seqs,
-        "slos": slo_targets(slos),
+def body(agreed: Agreed) -> dict[str, Any]:
+    """Wire form of a PUT."""
+    return {
+        "revision": agreed.revision,
+        _BATCHED: agreed.knobs.max_num_batched_tokens,
+        _RUNNING: agreed.knobs.max_num_running_seqs,
+        "slos": [_slo(slo) for slo in agreed.slos],
     }
-    return {key: value for key, value in values.items() if value is not None}
 
 
-def text(tunables: Tunables, slos: tuple[Slo, ...]) -> str:
+def _slo(slo: Slo) -> dict[str, Any]:
+    return {
+        "name": slo.name,
+        "tier": slo.tier.value,
+        "metric": slo.metric.value,
+        "percentile": slo.percentile,
+        "targetMs": slo.target_ms,
+    }
+
+
+def text(agreed: Agreed) -> str:
     """The ConfigMap's value, byte for byte the same for the same input."""
-    return json.dumps(body(tunables, slos), sort_keys=True)
+    return json.dumps(body(agreed), sort_keys=True)
 
 
-def initial(spec: InferenceServiceSpec) -> Tunables:
+def initial(spec: InferenceServiceSpec) -> Agreed:
     """What a new fleet starts with, before anything was agreed."""
-    return Tunables(revision=0, batched_tokens=spec.engine.batch_tokens.initial)
+    policy = policy_from_spec(spec)
+    floor = -(-(policy.max_num_seqs + 1) // policy.budget_step) * policy.budget_step
+    budget = min(policy.batch_max, max(policy.batch_initial, floor))
+    return Agreed(
+        0, Knobs(max_num_batched_tokens=budget, max_num_running_seqs=policy.max_num_seqs), spec.slos
+    )
+
+
+def bounded(knobs: Knobs, spec: InferenceServiceSpec) -> Knobs:
+    """Agreed values brought back inside ceilings that the spec has lowered since."""
+    policy = policy_from_spec(spec)
+    return Knobs(
+        max_num_batched_tokens=min(knobs.max_num_batched_tokens, policy.batch_max),
+        max_num_running_seqs=min(knobs.max_num_running_seqs, policy.max_num_seqs),
+    )
+
+
+def read_report(answer: Mapping[str, Any]) -> PodTunables:
+    """What an engine reports of its knobs.
+
+    Raises:
+        KeyError, TypeError, ValueError: The answer is not of the agreed form.
+    """
+    effective, ceiling = answer["effective"], answer["ceiling"]
+    return PodTunables(
+        effective=int(effective[_BATCHED]),
+        floor=int(answer["floor"][_BATCHED]),
+        ceiling=int(ceiling[_BATCHED]),
+        step=int(answer["step"][_BATCHED]),
+        running_seqs=int(effective[_RUNNING]),
+        running_ceiling=int(ceiling[_RUNNING]),
+        revision=int(answer["revision"]),
+    )

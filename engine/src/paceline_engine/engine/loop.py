@@ -1,0 +1,200 @@
+"""The engine loop: take messages, schedule, run, update, report.
+
+Between two steps it reads everything the server has sent; with no work it waits for a message
+and beats once a second. All decisions are the scheduler's, all work is the runner's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Protocol, assert_never
+
+import msgspec
+
+from paceline_engine.clock import Clock
+from paceline_engine.message import (
+    AbortRequests,
+    AddRequest,
+    ApplyTunables,
+    FromEngine,
+    LoopState,
+    Shutdown,
+    StepReport,
+    StepStats,
+    ToEngine,
+    TokenOutput,
+    TunablesApplied,
+)
+from paceline_engine.request import FinishReason, Request
+from paceline_engine.runner.base import Runner, RunnerOutput
+from paceline_engine.scheduler.output import SchedulerOutput
+from paceline_engine.scheduler.scheduler import RequestRefusedError, Scheduler
+
+HEARTBEAT_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class MessageChannel(Protocol):
+    """What the loop needs of the socket."""
+
+    def send(self, message: FromEngine) -> None:
+        """Queues a message; never blocks."""
+        ...
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits for a message; returns whether there is one."""
+        ...
+
+    def pending(self) -> Iterator[ToEngine]:
+        """Messages that have arrived, oldest first, without waiting."""
+        ...
+
+
+class EngineLoop:
+    """Runs one engine until it is told to end.
+
+    Args:
+        scheduler: Owner of all requests.
+        runner: Executes steps.
+        channel: To the server process.
+        clock: Stamps queue times and step durations.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, runner: Runner, channel: MessageChannel, clock: Clock
+    ) -> None:
+        self._scheduler = scheduler
+        self._runner = runner
+        self._channel = channel
+        self._clock = clock
+        self._received_at: dict[int, float] = {}  # requests no step has touched
+        self._queue_s: dict[int, float] = {}  # requests without their first token
+        self._is_shut_down = False
+        self._is_audited = True
+
+    def run(self) -> None:
+        """Serves until a `Shutdown` arrives."""
+        while not self._is_shut_down:
+            self.turn()
+
+    def turn(self) -> None:
+        """Takes what has arrived, then runs one step or beats once."""
+        self._take_messages()
+        if self._is_shut_down:
+            return
+        if self._scheduler.has_work:
+            self._step()
+        elif not self._channel.wait(HEARTBEAT_S):
+            self._beat()
+
+    def _take_messages(self) -> None:
+        for message in self._channel.pending():
+            match message:
+                case AddRequest():
+                    self._add(message.request)
+                case AbortRequests():
+                    self._abort(message.request_ids)
+                case ApplyTunables():
+                    self._apply(message)
+                case Shutdown():
+                    self._is_shut_down = True
+                case _:
+                    assert_never(message)
+
+    def _add(self, request: Request) -> None:
+        try:
+            self._scheduler.add(request)
+        except RequestRefusedError as error:
+            self._refuse(request.request_id, str(error))
+        else:
+            self._received_at[request.request_id] = self._clock.now()
+
+    def _refuse(self, request_id: int, reason: str) -> None:
+        _log.warning("request %d refused: %s", request_id, reason)
+        output = TokenOutput(request_id, (), FinishReason.ERROR, error=reason)
+        self._channel.send(StepReport(outputs=(output,), state=self.state()))
+
+    def _abort(self, request_ids: tuple[int, ...]) -> None:
+        self._scheduler.abort(request_ids)
+        for request_id in request_ids:
+            self._received_at.pop(request_id, None)
+            self._queue_s.pop(request_id, None)
+
+    def _apply(self, message: ApplyTunables) -> None:
+        limits = self._scheduler.limits
+        limits.apply(
+            max_num_batched_tokens=message.max_num_batched_tokens,
+            max_num_running_seqs=message.max_num_running_seqs,
+        )
+        self._channel.send(
+            TunablesApplied(
+                call_id=message.call_id,
+                max_num_batched_tokens=limits.max_num_batched_tokens,
+                max_num_running_seqs=limits.max_num_running_seqs,
+            )
+        )
+
+    def _beat(self) -> None:
+        if not self._is_audited:
+            self._scheduler.check_idle()
+            self._is_audited = True
+        self._channel.send(StepReport(outputs=(), state=self.state()))
+
+    def _step(self) -> None:
+        self._is_audited = False
+        started_at = self._clock.now()
+        step = self._scheduler.schedule()
+        self._stamp_queue_times(step, started_at)
+        result = self._runner.execute(step)
+        outputs = self._scheduler.update(result.sampled, result.failed)
+        duration_s = self._clock.now() - started_at
+        report = StepReport(
+            outputs=self._with_queue_times(outputs),
+            state=self.state(),
+            stats=_stats(step, result, duration_s),
+        )
+        self._channel.send(report)
+
+    def _stamp_queue_times(self, step: SchedulerOutput, now: float) -> None:
+        for request_id in step.started:
+            self._queue_s[request_id] = now - self._received_at.pop(request_id)
+
+    def _with_queue_times(self, outputs: tuple[TokenOutput, ...]) -> tuple[TokenOutput, ...]:
+        if not self._queue_s:
+            return outputs
+        return tuple(
+            output
+            if (queue_s := self._queue_s.pop(output.request_id, None)) is None
+            else msgspec.structs.replace(output, queue_s=queue_s)
+            for output in outputs
+        )
+
+    def state(self) -> LoopState:
+        """Gauges now."""
+        scheduler = self._scheduler
+        return LoopState(
+            requests_running=scheduler.num_running,
+            requests_waiting=scheduler.num_waiting,
+            waiting_tokens=scheduler.waiting_tokens,
+            kv_blocks_free=scheduler.pool.num_free,
+            kv_blocks_held=scheduler.pool.num_held,
+            kv_blocks_cached=scheduler.pool.num_cached,
+            max_num_batched_tokens=scheduler.limits.max_num_batched_tokens,
+            max_num_running_seqs=scheduler.limits.max_num_running_seqs,
+        )
+
+
+def _stats(step: SchedulerOutput, result: RunnerOutput, duration_s: float) -> StepStats:
+    return StepStats(
+        step_class=step.step_class,
+        duration_s=duration_s,
+        prefill_tokens=step.prefill_tokens,
+        decode_rows=step.decode_rows,
+        resident_kv_tokens=step.resident_kv_tokens,
+        chunk_context=step.chunk_context,
+        at_budget=step.num_tokens >= step.budget,
+        preemptions=len(step.preempted),
+        sampled_tokens=len(result.sampled),
+    )

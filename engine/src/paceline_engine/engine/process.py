@@ -1,0 +1,76 @@
+"""The life of the engine process: load, say so, serve, and say why it ends."""
+
+from __future__ import annotations
+
+import gc
+
+from paceline_engine.clock import MonotonicClock
+from paceline_engine.config import EngineConfig
+from paceline_engine.engine.channel import Channel
+from paceline_engine.engine.loading import LoadingHeartbeat
+from paceline_engine.engine.loop import EngineLoop
+from paceline_engine.message import EngineFailed, LoopState, Ready
+from paceline_engine.runner.base import Runner
+from paceline_engine.runner.factory import RunnerLoadError, create_runner
+from paceline_engine.scheduler.scheduler import Scheduler
+
+EXIT_CANNOT_LOAD = 2
+
+
+def serve(config: EngineConfig, channel: Channel) -> int:
+    """Runs an engine until it is told to end.
+
+    Returns:
+        Exit code: 0 after a shutdown, `EXIT_CANNOT_LOAD` after a reported load error.
+
+    Raises:
+        BaseException: What ended the loop, after the server was told in one line.
+    """
+    try:
+        runner = _load(config, channel)
+        try:
+            _serve_loaded(config, channel, runner)
+        finally:
+            runner.close()
+    except RunnerLoadError as error:
+        channel.send(EngineFailed(reason=one_line(error)))
+        return EXIT_CANNOT_LOAD
+    except BaseException as error:
+        channel.send(EngineFailed(reason=f"the engine failed: {one_line(error)}"))
+        raise
+    return 0
+
+
+def _load(config: EngineConfig, channel: Channel) -> Runner:
+    with LoadingHeartbeat(channel, _loading_state(config)):
+        return create_runner(config, MonotonicClock())
+
+
+def _loading_state(config: EngineConfig) -> LoopState:
+    limits = Scheduler(config).limits
+    return LoopState(
+        requests_running=0,
+        requests_waiting=0,
+        waiting_tokens=0,
+        kv_blocks_free=config.num_kv_blocks,
+        kv_blocks_held=0,
+        kv_blocks_cached=0,
+        max_num_batched_tokens=limits.max_num_batched_tokens,
+        max_num_running_seqs=limits.max_num_running_seqs,
+    )
+
+
+def _serve_loaded(config: EngineConfig, channel: Channel, runner: Runner) -> None:
+    loop = EngineLoop(Scheduler(config), runner, channel, MonotonicClock())
+    gc.collect()
+    gc.freeze()  # what start-up made lives on: no collection need look at it
+    channel.send(Ready(num_kv_blocks=config.num_kv_blocks, block_size=config.block_size))
+    loop.run()
+
+
+def one_line(error: BaseException) -> str:
+    """Kind and text of an error without line breaks."""
+    text = " ".join(str(error).split())
+    if isinstance(error, RunnerLoadError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

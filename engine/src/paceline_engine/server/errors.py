@@ -1,0 +1,122 @@
+"""Refusals of the API, each with its status and OpenAI error body.
+
+Everything a client can cause is one of these; anything else is a defect and a 500.
+"""
+
+from __future__ import annotations
+
+import json
+
+
+class ApiError(Exception):
+    """Base: becomes `{"error": {message, type, param, code}}`.
+
+    Args:
+        message: One line for the caller.
+        param: Request field that is wrong.
+        code: Machine-readable reason.
+    """
+
+    status = 400
+    error_type = "invalid_request_error"
+    code: str | None = None
+    retry_after_s: int | None = None
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.code = code or type(self).code
+
+    def body(self) -> bytes:
+        """JSON body."""
+        error = {
+            "message": self.message,
+            "type": self.error_type,
+            "param": self.param,
+            "code": self.code,
+        }
+        return json.dumps({"error": error}).encode()
+
+    def headers(self) -> dict[str, str]:
+        """Headers beside the content type."""
+        if self.retry_after_s is None:
+            return {}
+        return {"retry-after": str(self.retry_after_s)}
+
+
+class BadRequestError(ApiError):
+    """A field is missing, malformed, out of range or not supported."""
+
+
+class ContextLengthError(BadRequestError):
+    """The prompt leaves no room for one token."""
+
+    code = "context_length_exceeded"
+
+
+class UnauthorizedError(ApiError):
+    """No bearer token, or a wrong one."""
+
+    status = 401
+    code = "invalid_api_key"
+
+    def headers(self) -> dict[str, str]:
+        """Adds the challenge HTTP asks for."""
+        return {"www-authenticate": "Bearer"}
+
+
+class NotFoundError(ApiError):
+    """Unknown path."""
+
+    status = 404
+
+
+class ModelNotFoundError(NotFoundError):
+    """Another model than the served one."""
+
+    code = "model_not_found"
+
+
+class MethodNotAllowedError(ApiError):
+    """Known path, other method."""
+
+    status = 405
+
+
+class ConflictError(ApiError):
+    """The admin port was told something older than, or other than, what it knows."""
+
+    status = 409
+
+
+class BodyTooLargeError(ApiError):
+    """The body is above the byte limit."""
+
+    status = 413
+    code = "body_too_large"
+
+
+class OverloadedError(ApiError):
+    """Too much is queued; `code` names the limit."""
+
+    status = 429
+    error_type = "rate_limit_error"
+    retry_after_s = 1
+
+
+class InternalError(ApiError):
+    """A defect; the log has the details."""
+
+    status = 500
+    error_type = "server_error"
+    code = "internal_error"
+
+
+class UnavailableError(ApiError):
+    """Loading, draining, or the engine died; another replica may serve."""
+
+    status = 503
+    error_type = "server_error"
+    code = "unavailable"
+    retry_after_s = 1

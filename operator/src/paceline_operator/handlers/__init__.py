@@ -1,0 +1,1 @@
+"""kopf decorators only: watch events feed the store and the queue."""

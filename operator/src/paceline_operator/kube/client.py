@@ -1,0 +1,145 @@
+"""The REST client: one connection pool, credentials re-read, typed errors, guarded writes."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+from kubernetes_asyncio import config as kube_config
+from kubernetes_asyncio.client import Configuration
+
+from paceline_operator.kube.errors import KubeError, UnavailableError, from_status
+
+APPLY = "application/apply-patch+yaml"
+JSON = "application/json"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+TIMEOUT_S = 10.0
+
+Object = dict[str, Any]
+
+
+class ConfigError(Exception):
+    """No usable cluster configuration; the text says where it was looked for."""
+
+
+async def load_configuration(context: str | None = None) -> Configuration:
+    """Service account of the pod, else the kubeconfig (`KUBECONFIG`, `~/.kube/config`).
+
+    Raises:
+        ConfigError: Neither is usable.
+    """
+    configuration = Configuration()
+    try:
+        kube_config.load_incluster_config(client_configuration=configuration)
+    except kube_config.ConfigException as in_cluster:
+        try:
+            await kube_config.load_kube_config(client_configuration=configuration, context=context)
+        except (kube_config.ConfigException, OSError) as outside:
+            raise ConfigError(
+                f"no cluster to talk to: {in_cluster} and {outside}; set KUBECONFIG"
+            ) from outside
+    return configuration
+
+
+class KubeClient:
+    """Requests to one API server.
+
+    `guard` is called before every write and raises when this process may not write.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._session: aiohttp.ClientSession | None = None
+        self.guard: Callable[[], None] = _allow
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(ssl=_trust(self._configuration), limit=64)
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def get(self, path: str, **query: str) -> Object:
+        """Read one object or a list."""
+        return await self._request("GET", path, query=query)
+
+    async def write(
+        self, method: str, path: str, body: Any, *, content_type: str = JSON, **query: str
+    ) -> Object:
+        """Write, if this process may.
+
+        Raises:
+            KubeError: One of the tree in `errors`.
+        """
+        self.guard()
+        return await self._request(method, path, body=body, content_type=content_type, query=query)
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str],
+        body: Any = None,
+        content_type: str = JSON,
+    ) -> Object:
+        if self._session is None:
+            raise RuntimeError("the client is used outside its context")
+        try:
+            async with self._session.request(
+                method,
+                f"{self._configuration.host}{path}",
+                params=query,
+                data=None if body is None else json.dumps(body),
+                headers=await self._headers(content_type),
+            ) as reply:
+                return _read(method, path, reply.status, await reply.text())
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            detail = str(error) or type(error).__name__
+            raise UnavailableError(f"{method} {path}: {detail}") from error
+
+    async def _headers(self, content_type: str) -> dict[str, str]:
+        headers = {"Content-Type": content_type, "Accept": JSON}
+        token = await self._configuration.get_api_key_with_prefix("BearerToken")
+        if token:
+            headers["Authorization"] = token
+        return headers
+
+
+def _allow() -> None:
+    """Let every write through; replaced where there is a lease."""
+
+
+def _trust(configuration: Configuration) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _read(method: str, path: str, status: int, text: str) -> Object:
+    try:
+        answer = json.loads(text) if text else {}
+    except ValueError:
+        answer = {"message": text[:200]}
+    if status < 400 and isinstance(answer, dict):
+        return answer
+    message = answer.get("message", "") if isinstance(answer, dict) else ""
+    error: KubeError = from_status(status, f"{method} {path}: {status} {message}".strip())
+    raise error

@@ -1,0 +1,59 @@
+"""Errors of the Kubernetes API, typed.
+
+KubeError
+    NotFoundError      404
+    ConflictError      409: someone else wrote first; read again
+    ForbiddenError     401, 403: a right is missing
+    InvalidError       400, 422: the object is refused; trying again does not help
+    UnavailableError   429, 5xx, no connection: try again later
+    LeaseLostError     this process must not write any more
+"""
+
+from __future__ import annotations
+
+
+class KubeError(Exception):
+    """Root of the tree; the text is one line for people."""
+
+
+class NotFoundError(KubeError):
+    """The object does not exist."""
+
+
+class ConflictError(KubeError):
+    """The object changed since it was read, or another manager owns a field."""
+
+
+class ForbiddenError(KubeError):
+    """The operator lacks a right."""
+
+
+class InvalidError(KubeError):
+    """The server refuses the object as it is."""
+
+
+class UnavailableError(KubeError):
+    """The server is busy or cannot be reached."""
+
+
+class LeaseLostError(KubeError):
+    """Another process may be the leader by now."""
+
+
+_BY_STATUS: dict[int, type[KubeError]] = {
+    400: InvalidError,
+    401: ForbiddenError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    413: InvalidError,
+    415: InvalidError,
+    422: InvalidError,
+    429: UnavailableError,
+}
+
+
+def from_status(status: int, message: str) -> KubeError:
+    """The error of an HTTP status."""
+    kind = UnavailableError if status >= 500 else _BY_STATUS.get(status, KubeError)
+    return kind(message)

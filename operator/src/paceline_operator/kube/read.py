@@ -1,0 +1,25 @@
+"""Reads that bypass the store: single objects, and lists that repair it."""
+
+from __future__ import annotations
+
+from paceline_operator.domain.names import LABEL_SERVICE
+from paceline_operator.kube.client import KubeClient, Object
+from paceline_operator.kube.errors import NotFoundError
+from paceline_operator.kube.resource import Resource
+
+
+async def fetch(client: KubeClient, kind: Resource, namespace: str, name: str) -> Object | None:
+    """One object, or None where it does not exist."""
+    try:
+        return await client.get(kind.path(namespace, name))
+    except NotFoundError:
+        return None
+
+
+async def fetch_children(
+    client: KubeClient, kind: Resource, namespace: str, service: str
+) -> list[Object]:
+    """All objects of one kind that carry a service's label."""
+    answer = await client.get(kind.path(namespace), labelSelector=f"{LABEL_SERVICE}={service}")
+    defaults = {"apiVersion": kind.api_version, "kind": kind.kind}
+    return [{**defaults, **item} for item in answer.get("items", [])]

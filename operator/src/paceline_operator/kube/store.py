@@ -1,0 +1,109 @@
+"""What was last seen of every watched object; fed by watch events and our own writes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from paceline_operator.domain.names import LABEL_SERVICE
+from paceline_operator.kube.client import Object
+from paceline_operator.kube.resource import DEPLOYMENT, Resource
+
+Key = tuple[str, str]
+
+
+def key_of(item: Object) -> Key:
+    """Namespace and name."""
+    return item["metadata"].get("namespace", ""), item["metadata"]["name"]
+
+
+def version_of(item: Object) -> int:
+    """resourceVersion as the increasing number it is; 0 where it is not one."""
+    text = str(item["metadata"].get("resourceVersion", ""))
+    return int(text) if text.isdigit() else 0
+
+
+class Store:
+    """Objects by kind and key, and children by the service they belong to."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, dict[Key, Object]] = defaultdict(dict)
+        self._children: dict[str, dict[Key, set[Key]]] = defaultdict(lambda: defaultdict(set))
+        self._gone: dict[str, dict[Key, tuple[str, int]]] = defaultdict(dict)
+
+    def put(self, kind: Resource, item: Object) -> bool:
+        """Take in an object; False where a newer one is known (events may be late)."""
+        key, objects = key_of(item), self._objects[kind.kind]
+        known = objects.get(key)
+        if known is not None and version_of(known) > version_of(item):
+            return False
+        uid, version = self._gone[kind.kind].get(key, ("", 0))
+        if uid == item["metadata"].get("uid") and version >= version_of(item):
+            return False
+        objects[key] = _trimmed(kind, item)
+        owner = owner_key(item)
+        if owner is not None:
+            self._children[kind.kind][owner].add(key)
+        return True
+
+    def remove(self, kind: Resource, item: Object) -> None:
+        """Forget an object that was deleted."""
+        key = key_of(item)
+        known = self._objects[kind.kind].get(key)
+        if known is None or known["metadata"].get("uid") == item["metadata"].get("uid"):
+            self._objects[kind.kind].pop(key, None)
+            uid = item["metadata"].get("uid", "")
+            self._gone[kind.kind][key] = (uid, version_of(item))
+            owner = owner_key(item)
+            if owner is not None:
+                self._children[kind.kind][owner].discard(key)
+
+    def get(self, kind: Resource, namespace: str, name: str) -> Object | None:
+        """One object, or None."""
+        return self._objects[kind.kind].get((namespace, name))
+
+    def children(self, kind: Resource, namespace: str, service: str) -> list[Object]:
+        """Objects of a kind labelled with a service, by name."""
+        keys = self._children[kind.kind].get((namespace, service), set())
+        return [self._objects[kind.kind][key] for key in sorted(keys)]
+
+    def in_namespace(self, kind: Resource, namespace: str) -> list[Object]:
+        """All objects of a kind in a namespace."""
+        return [item for key, item in self._objects[kind.kind].items() if key[0] == namespace]
+
+    def keys(self, kind: Resource) -> list[Key]:
+        """All keys of a kind."""
+        return list(self._objects[kind.kind])
+
+    def replace_children(
+        self, kind: Resource, namespace: str, service: str, items: Iterable[Object]
+    ) -> None:
+        """Set a service's children of one kind to a fresh list: repairs missed deletions."""
+        fresh = {key_of(item): item for item in items}
+        for known in self.children(kind, namespace, service):
+            if key_of(known) not in fresh:
+                self.remove(kind, known)
+        for item in fresh.values():
+            self.put(kind, item)
+
+    def forget_service(self, namespace: str, service: str) -> None:
+        """Drop everything about a service that no longer exists."""
+        for kind in list(self._children):
+            for key in self._children[kind].pop((namespace, service), set()):
+                self._objects[kind].pop(key, None)
+                self._gone[kind].pop(key, None)
+
+
+def owner_key(item: Object) -> Key | None:
+    """Namespace and derived name of the service an object is labelled with."""
+    metadata = item["metadata"]
+    service = (metadata.get("labels") or {}).get(LABEL_SERVICE)
+    return (metadata.get("namespace", ""), service) if service else None
+
+
+def _trimmed(kind: Resource, item: Object) -> Object:
+    # Managed fields weigh as much as the object; only a Deployment's tell who wrote replicas.
+    if kind == DEPLOYMENT or "managedFields" not in item["metadata"]:
+        return item
+    metadata = {k: v for k, v in item["metadata"].items() if k != "managedFields"}
+    return {**item, "metadata": metadata}

@@ -1,0 +1,75 @@
+"""The API server's REST interface for tests: one call, one answer, no client library."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from e2e.cluster.pki import Subject
+
+from tests.support.apiserver import ApiServer
+
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Status code and decoded body."""
+
+    status: int
+    body: dict[str, Any]
+
+    @property
+    def message(self) -> str:
+        """What the server says about a failure."""
+        return str(self.body.get("message", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Calls as administrator."""
+
+    url: str
+    trust: ssl.SSLContext
+
+    @classmethod
+    def to(cls, server: ApiServer) -> Rest:
+        """Client of a running server."""
+        pair = server.authority.issue("admin", Subject("admin", "system:masters"))
+        trust = ssl.create_default_context(cafile=str(server.authority.ca.certificate))
+        trust.load_cert_chain(pair.certificate, pair.key)
+        return cls(server.url, trust)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> Reply:
+        """Send one request; an HTTP error is a reply like any other."""
+        request = urllib.request.Request(  # noqa: S310 - loopback
+            f"{self.url}{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": content_type},
+        )
+        try:
+            with urllib.request.urlopen(request, context=self.trust, timeout=30) as reply:  # noqa: S310
+                return Reply(reply.status, json.load(reply))
+        except urllib.error.HTTPError as error:
+            with error:
+                return Reply(error.code, _decoded(error.read()))
+
+
+def _decoded(content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except json.JSONDecodeError:
+        return {"message": content.decode(errors="replace")}
+    return found if isinstance(found, dict) else {"message": str(found)}
