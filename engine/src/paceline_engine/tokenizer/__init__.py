@@ -1,6 +1,14 @@
 """Text to token ids and back, without torch or transformers.
 
-The server process owns one `Tokenizer`; the engine process sees ids only.
+The server process owns one `Tokenizer`; the engine process sees ids only. How to use it:
+
+    tokenizer = load_tokenizer("model.gguf")           # a directory, or None: bytes
+    ids = tokenizer.encode("Once upon a time")         # completions
+    ids = tokenizer.apply_chat_template(messages)      # chat, ready for the engine
+    tokenizer.eos_token_ids                            # ends a generation
+    decoder = tokenizer.incremental_decoder()          # one for each stream
+    text = decoder.push([token_id])                    # what is certain so far
+    text += decoder.flush()                            # at the end
 """
 
 from __future__ import annotations
@@ -16,6 +24,7 @@ from paceline_engine.tokenizer.errors import (
     UnsupportedTokenizerError,
 )
 from paceline_engine.tokenizer.gguf_source import load_gguf
+from paceline_engine.tokenizer.hf_source import load_hf_directory
 from paceline_engine.tokenizer.incremental import IncrementalDecoder
 from paceline_engine.tokenizer.tokenizer import Tokenizer
 
@@ -35,7 +44,8 @@ def load_tokenizer(model_path: str | None) -> Tokenizer:
     """Loads a model's tokenizer.
 
     Args:
-        model_path: GGUF file; None is the built-in byte vocabulary of the simulated device.
+        model_path: GGUF file or Hugging Face directory; None is the built-in byte
+            vocabulary of the simulated device.
 
     Raises:
         UnsupportedTokenizerError: The tokenizer's kind is not supported.
@@ -43,4 +53,5 @@ def load_tokenizer(model_path: str | None) -> Tokenizer:
     """
     if model_path is None:
         return byte_tokenizer()
-    return load_gguf(Path(model_path))
+    path = Path(model_path)
+    return load_hf_directory(path) if path.is_dir() else load_gguf(path)
