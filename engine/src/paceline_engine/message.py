@@ -55,8 +55,9 @@ class TokenOutput(msgspec.Struct, frozen=True, array_like=True):
 class StepStats(msgspec.Struct, frozen=True, array_like=True):
     """Measurements of one executed step.
 
-    `duration_s` runs from the start of scheduling to the end of the update, so the sum
-    over steps is the engine's busy time.
+    `duration_s` runs to the end of the update from the end of the step before, or from the
+    start of scheduling after a wait for work: the gap between emissions that clients see, and
+    summed over steps the engine's busy time.
     """
 
     step_class: str

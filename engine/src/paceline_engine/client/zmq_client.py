@@ -162,7 +162,13 @@ class ZmqEngineClient:
         return f"ipc://{self._directory}/engine.sock"
 
     def submit(self, request: Request) -> AsyncIterator[TokenOutput]:
-        """See `EngineClient`."""
+        """See `EngineClient`.
+
+        Raises:
+            ValueError: The request id is in use.
+        """
+        if request.request_id in self._streams:
+            raise ValueError(f"request id {request.request_id} is in use")
         self._send(AddRequest(request=request))
         stream = self._streams[request.request_id] = TokenStream()
         return stream
@@ -215,7 +221,9 @@ class ZmqEngineClient:
         self._release()
 
     async def _end_process(self, process: asyncio.subprocess.Process) -> None:
-        if self._failure is None:
+        if self._failure is None and not self.ready.is_set():
+            process.kill()  # it reads no message while it loads, and there is nothing to lose
+        elif self._failure is None:
             self._send(Shutdown())
         try:
             await asyncio.wait_for(process.wait(), self._stop_grace_s)

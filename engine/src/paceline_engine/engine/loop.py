@@ -2,6 +2,10 @@
 
 Between two steps it reads everything the server has sent; with no work it waits for a message
 and beats once a second. All decisions are the scheduler's, all work is the runner's.
+
+A step that follows another without a wait is timed from the end of the other, so durations
+hold reading messages and reporting too: they are the gaps between emissions, and their sum is
+the engine's busy time.
 """
 
 from __future__ import annotations
@@ -71,6 +75,8 @@ class EngineLoop:
         self._clock = clock
         self._received_at: dict[int, float] = {}  # requests no step has touched
         self._queue_s: dict[int, float] = {}  # requests without their first token
+        self._busy_since: float | None = None  # end of the step before, while work goes on
+        self._next_beat_at = clock.now() + HEARTBEAT_S
         self._is_shut_down = False
         self._is_audited = True
 
@@ -86,8 +92,8 @@ class EngineLoop:
             return
         if self._scheduler.has_work:
             self._step()
-        elif not self._channel.wait(HEARTBEAT_S):
-            self._beat()
+        else:
+            self._idle()
 
     def _take_messages(self) -> None:
         for message in self._channel.pending():
@@ -136,26 +142,39 @@ class EngineLoop:
             )
         )
 
+    def _idle(self) -> None:
+        self._busy_since = None
+        remaining_s = self._next_beat_at - self._clock.now()
+        if remaining_s <= 0 or not self._channel.wait(remaining_s):
+            self._beat()
+
     def _beat(self) -> None:
         if not self._is_audited:
             self._scheduler.check_idle()
             self._is_audited = True
-        self._channel.send(StepReport(outputs=(), state=self.state()))
+        self._report(StepReport(outputs=(), state=self.state()))
+
+    def _report(self, report: StepReport) -> None:
+        self._channel.send(report)
+        self._next_beat_at = self._clock.now() + HEARTBEAT_S
 
     def _step(self) -> None:
         self._is_audited = False
-        started_at = self._clock.now()
+        scheduled_at = self._clock.now()
         step = self._scheduler.schedule()
-        self._stamp_queue_times(step, started_at)
+        self._stamp_queue_times(step, scheduled_at)
         result = self._runner.execute(step)
         outputs = self._scheduler.update(result.sampled, result.failed)
-        duration_s = self._clock.now() - started_at
-        report = StepReport(
-            outputs=self._with_queue_times(outputs),
-            state=self.state(),
-            stats=_stats(step, result, duration_s),
+        ended_at = self._clock.now()
+        busy_since = scheduled_at if self._busy_since is None else self._busy_since
+        self._busy_since = ended_at
+        self._report(
+            StepReport(
+                outputs=self._with_queue_times(outputs),
+                state=self.state(),
+                stats=_stats(step, result, ended_at - busy_since),
+            )
         )
-        self._channel.send(report)
 
     def _stamp_queue_times(self, step: SchedulerOutput, now: float) -> None:
         for request_id in step.started:
