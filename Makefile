@@ -57,9 +57,9 @@ imports: ## import-linter: layers, purity, independence
 	@PYTHONPATH=operator/src:engine/src $(OP)/lint-imports
 
 .PHONY: crds verify
-crds: ## Write crds/ from the models
+crds: ## Write crds/ and the chart's copy from the models
 	@$(SETUP) operator
-	@$(OP)/python -m paceline_operator.api.crd --write crds
+	@$(OP)/python -m paceline_operator.api.crd --write crds charts/paceline/crds
 
 verify: ## Fail where anything generated differs from its source
 	@$(SETUP) operator cluster

@@ -81,7 +81,7 @@ class DecisionStatus(Model):
     time: Time
     """When it was taken."""
     knob: str
-    """What it moves: the budget, running sequences, or replicas."""
+    """What it moves: budget, running sequences, or replicas."""
     action: str
     """What was done, or Hold."""
     reason: str
@@ -106,14 +106,14 @@ class Summary(Model):
 
 
 class InferenceServiceStatus(Model):
-    """Observed state. `memory` is what the autopilot must not forget over a restart."""
+    """Observed state: what runs, how it measures up, and what was decided."""
 
     observed_generation: int = 0
     """Generation of the spec this status was computed from."""
     replicas: int = 0
-    """Pods that exist."""
+    """Engine pods that exist."""
     ready_replicas: int = 0
-    """Pods that are Ready."""
+    """Engine pods that are Ready."""
     desired_replicas: int | None = None
     """Replicas last asked for."""
     selector: str = ""

@@ -44,8 +44,13 @@ def _latency(slos: Iterable[SloStatus], metric: SloMetric) -> str:
     shown = max((slo for slo in slos if slo.metric is metric), key=_precedence, default=None)
     if shown is None:
         return ""
-    measured = UNKNOWN if shown.measured_ms is None else f"{shown.measured_ms:.0f}"
-    return f"{measured}/{shown.target_ms}ms"
+    return f"{_measured(shown.measured_ms)}/{shown.target_ms}ms"
+
+
+def _measured(latency_ms: float | None) -> str:
+    if latency_ms is None:
+        return UNKNOWN
+    return f"{latency_ms:.0f}" if latency_ms >= 9.95 else f"{latency_ms:.1f}"
 
 
 def _precedence(slo: SloStatus) -> tuple[bool, int]:

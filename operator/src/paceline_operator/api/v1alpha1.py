@@ -147,11 +147,12 @@ class DeviceSpec(Model):
     )
 
     type: DeviceType = DeviceType.AUTO
-    """Where the forward pass runs; Auto takes a GPU where the pod has one."""
+    """Where the forward pass runs. Auto (default): on a GPU where the pod has one, else CPU.
+    Simulated: a real server, scheduler and KV cache around a step-time law; answers are noise."""
     profile: Name | None = None
-    """Named step-time law of the simulated device."""
+    """Named step-time law of the simulated device, such as llama-3-8b-a100."""
     load_seconds: Annotated[int, Field(ge=0, le=3600)] | None = None
-    """Model load time the simulated device pretends."""
+    """Load time in seconds that the simulated device pretends (0 where absent)."""
 
 
 class KvCache(Model):
@@ -160,9 +161,9 @@ class KvCache(Model):
     dtype: Word | None = None
     """Element type; the model's own where absent."""
     block_size: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Tokens in one block."""
+    """Tokens in one block (16 where absent)."""
     memory: Quantity | None = None
-    """Memory for the cache, as a quantity such as 2Gi."""
+    """Memory for the cache, such as 2Gi; planned from the container's memory where absent."""
     prefix_caching: bool | None = None
     """Whether blocks of equal prefixes are shared."""
 
@@ -198,11 +199,12 @@ class BatchTokens(Model):
     )
 
     min: Tokens | None = None
-    """Lowest budget the autopilot may choose; the engine's floor where absent."""
+    """Lowest budget the autopilot may choose. Where absent, or lower, the engine's floor holds:
+    one token per running sequence and one more."""
     max: Annotated[Tokens, stored()] = 2048
     """Highest budget; engines allocate for it at start, so a change rolls the pods."""
     initial: Tokens | None = None
-    """Budget a new fleet starts with; `max` where absent."""
+    """Budget a new fleet starts with (512, or `max` where that is less, where absent)."""
 
 
 class EnvVar(Model):
@@ -215,6 +217,12 @@ class EnvVar(Model):
 
 
 _DECODE_ROWS = "self.maxNumSeqs * (1 + (has(self.speculative) ? self.speculative.numTokens : 0))"
+_DEFAULT_MAX_NUM_SEQS = 64
+_ROWS_TEXT = (
+    f"must exceed maxNumSeqs ({_DEFAULT_MAX_NUM_SEQS} where not set) x (1 + "
+    "speculative.numTokens), so that every running sequence decodes in one step and a prompt "
+    "advances"
+)
 
 
 class EngineSpec(Model):
@@ -222,16 +230,13 @@ class EngineSpec(Model):
 
     model_config = rules(
         Rule(
-            f"!has(self.maxNumSeqs) || self.batchTokens.max > {_DECODE_ROWS}",
-            "batchTokens.max must exceed maxNumSeqs x (1 + speculative.numTokens), so that every "
-            "running sequence decodes in one step and a prompt advances",
+            f"self.batchTokens.max > {_DECODE_ROWS}",
+            f"batchTokens.max {_ROWS_TEXT}",
             field_path=".batchTokens.max",
         ),
         Rule(
-            "!has(self.maxNumSeqs) || !has(self.batchTokens.initial) || "
-            f"self.batchTokens.initial > {_DECODE_ROWS}",
-            "batchTokens.initial must exceed maxNumSeqs x (1 + speculative.numTokens), so that "
-            "every running sequence decodes in one step and a prompt advances",
+            f"!has(self.batchTokens.initial) || self.batchTokens.initial > {_DECODE_ROWS}",
+            f"batchTokens.initial {_ROWS_TEXT}",
             field_path=".batchTokens.initial",
         ),
         Rule(
@@ -254,15 +259,16 @@ class EngineSpec(Model):
     device: DeviceSpec = DeviceSpec()
     """Device; profile and load time are for the simulated one."""
     image: Image | None = None
-    """Container image; the installation's default where absent."""
+    """Container image; the installation's where absent."""
     dtype: Word | None = None
-    """Element type of the weights in memory."""
+    """Element type of the weights in memory; on CPU float32 where absent."""
     max_model_len: Annotated[int, Field(ge=16, le=16777216)] | None = None
     """Prompt plus output tokens of one request at most; the model's own where absent."""
-    max_num_seqs: Annotated[int, Field(ge=1, le=4096)] | None = None
-    """Ceiling of concurrently running sequences."""
+    max_num_seqs: Annotated[int, Field(ge=1, le=4096), stored()] = _DEFAULT_MAX_NUM_SEQS
+    """Ceiling of sequences that run at once in one engine; more wait. The autopilot may run
+    fewer, live."""
     tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] = 1
-    """Devices one engine spreads its weights over."""
+    """Devices that one engine spreads its weights over (1 where absent)."""
     quantization: Word | None = None
     """How weights are held in memory, where not as stored."""
     kv_cache: KvCache = KvCache()
@@ -270,29 +276,31 @@ class EngineSpec(Model):
     speculative: Speculative | None = None
     """Speculative decoding; off where absent."""
     batch_tokens: Annotated[BatchTokens, stored()] = BatchTokens()
-    """Range of the token budget of one step."""
+    """Range of `max_num_batched_tokens`, the tokens one engine step may compute: prompt tokens
+    plus one per running sequence. More serve prompts sooner; fewer keep the cadence of running
+    answers. The autopilot moves the value live, inside this range."""
     args: Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=64)] = ()
-    """Further flags for the engine, after the operator's."""
+    """Further flags of the engine. They come after the operator's and so win."""
     env: Annotated[tuple[EnvVar, ...], Field(max_length=64), list_map("name")] = ()
     """Further environment variables."""
 
 
 class Slo(Model):
-    """One objective: at least `percentile` % of samples within `target_ms`."""
+    """One objective: at least `percentile` % of samples within `targetMs`."""
 
     name: Name
     """Name of the objective, unique in the object."""
     tier: Annotated[Tier, stored()] = Tier.INTERACTIVE
-    """Service tier it is about."""
+    """Service tier that it is about."""
     metric: SloMetric
     """TTFT: time to first token. ITL: every gap between emissions, pooled over requests.
     TPOT: mean gap of a request. E2E: whole request."""
     percentile: Annotated[int, Field(ge=50, le=99), stored()] = 95
-    """Share of samples that must meet the target, in percent."""
+    """Share of samples that must meet the target, in percent: 95 means that at least 95 % do."""
     target_ms: Annotated[int, Field(ge=1, le=2147483647)]
     """Target in milliseconds."""
     window_seconds: Annotated[int, Field(ge=10, le=3600), stored()] = 60
-    """Time over which attainment is judged."""
+    """Time over which attainment is judged, in seconds."""
 
 
 class Tuning(Model):
@@ -324,21 +332,23 @@ class Scaling(Model):
     )
 
     mode: Mode | None = None
-    """Auto where maxReplicas is set, else Recommend."""
+    """Off: replicas as said. Recommend: decided and shown. Auto: decided and done. Where absent,
+    Auto if maxReplicas is set, else Recommend."""
     min_replicas: Replicas = 1
     """Fewest replicas the autopilot may choose (1 where absent)."""
     max_replicas: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Most replicas the autopilot may choose."""
+    """Most replicas the autopilot may choose: what the fleet may cost."""
     down_window_seconds: Annotated[int, Field(ge=0, le=86400)] = 300
-    """Replicas fall at most to the highest recommendation of this time (300 where absent)."""
+    """Replicas fall no lower than the highest recommendation of so many seconds (300 where
+    absent, and at least twice the measured cold start)."""
     override_seconds: Annotated[int, Field(ge=0, le=604800)] = 1800
-    """How long `spec.replicas` holds as a floor in mode Auto (1800 where absent)."""
+    """Seconds that `spec.replicas` holds as a floor in mode Auto (1800 where absent)."""
     pause: Pause = Pause.NONE
-    """Replica moves held back for now (None where absent)."""
+    """Replica moves held back for now: none, In (fewer), Out (more) or All (None where absent)."""
     cost_per_replica_hour: (
         Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?$")] | None
     ) = None
-    """What one replica costs an hour, a decimal number in any currency."""
+    """What one replica costs an hour: a decimal number, in any currency."""
 
     @property
     def effective_mode(self) -> Mode:
@@ -359,9 +369,10 @@ class Rollout(Model):
     """How pods are replaced and how long one may drain."""
 
     strategy: RolloutStrategy = RolloutStrategy.AUTO
-    """Surge: new pods first. Replace: old pods first, for nodes without room."""
+    """Surge: new pods first. Replace: old pods first, for nodes without room. Auto (default):
+    Surge, but Replace where pods hold GPUs or no node has room."""
     drain_seconds: Annotated[int, Field(ge=1, le=86400)] = 300
-    """How long running requests of a leaving pod may take (300 where absent)."""
+    """Seconds that running requests of a leaving pod may take to end (300 where absent)."""
 
 
 def _proxy_limit(field: str, path: str) -> Rule:
@@ -397,7 +408,8 @@ class InferenceServiceSpec(Model):
     model: ModelSource = ModelSource()
     """Weights and the name they are served under."""
     engine: Annotated[EngineSpec, stored()] = EngineSpec()
-    """Start-up configuration of the engines; a change rolls the pods."""
+    """Start-up configuration of the engines; a change rolls the pods. What this version does
+    not serve makes the object Stalled and says so; nothing is dropped in silence."""
     slos: Annotated[
         tuple[Slo, ...],
         Field(max_length=16),
@@ -411,20 +423,23 @@ class InferenceServiceSpec(Model):
             )
         ),
     ] = ()
-    """Objectives, each at least `percentile` % of samples within `targetMs`."""
+    """Latency objectives, each: at least `percentile` % of samples within `targetMs`. Requests
+    that wait too long, are refused or give up count as missed. Without any, nothing is tuned."""
     tuning: Tuning = Tuning()
-    """Autonomy of the live knobs."""
+    """Autonomy of the live knobs: token budget and running sequences."""
     scaling: Scaling = Scaling()
-    """Autonomy and limits of the replica knob."""
+    """Autonomy and limits of the replica count."""
     replicas: Replicas | None = None
-    """What `kubectl scale` writes. Scaling Off: the value. Auto: a floor for a while. Leave it
-    out of manifests, so that applying them again does not undo a scale."""
+    """What `kubectl scale` writes. Scaling Off or Recommend: the number of pods (1 where absent).
+    Auto: a floor until `scaling.overrideSeconds` have passed. Leave it out of manifests that are
+    applied again, or they undo a scale."""
     routing: Annotated[Routing, stored()] = Routing()
     """How requests reach the pods."""
     rollout: Rollout = Rollout()
     """How pods are replaced and how long one may drain."""
     resources: Annotated[dict[str, Any] | None, Field(json_schema_extra=RESOURCES_SCHEMA)] = None
-    """Requests and limits of the engine's container."""
+    """Requests and limits of the engine's container. Compute threads are the whole CPUs
+    requested, at least one; a CPU limit stalls steps, so none is added."""
     template: Annotated[dict[str, Any] | None, free()] = None
     """Pod template overlay: `metadata` and `spec` of a pod, laid over the operator's. Containers,
     initContainers, volumes and env merge by name, volumeMounts by mountPath, ports by
