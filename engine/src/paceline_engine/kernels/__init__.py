@@ -1,0 +1,1 @@
+"""Compute kernels: `reference/` in plain torch specifies, `cpu/` in C++ is the fast form."""
