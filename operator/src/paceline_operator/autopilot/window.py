@@ -1,6 +1,6 @@
 """Measurements of a stretch of time, summed over pods: additive, so windows merge.
 
-`metrics.window` cuts the scraped counters into slices of this form; the loops add up
+`metrics.scraper` cuts the scraped counters into slices of this form; the loops add up
 as many slices as they need.
 """
 
@@ -146,6 +146,11 @@ class SloCounts:
         return SloCounts(self.good + other.good, self.bad + other.bad)
 
 
+def slo_key(name: str, target_ms: int) -> str:
+    """Key of an objective's samples; those counted against an older target stay apart."""
+    return f"{name}@{target_ms}"
+
+
 class Counter(StrEnum):
     """Plain counters of a window, by their role."""
 
@@ -186,7 +191,7 @@ class Window:
         steps: Moments by step class, of pods with the current template only.
         counters: Increases by role; a missing key is 0.
         histograms: By role; a missing key is empty.
-        slo: Exact samples by objective name.
+        slo: Exact samples by `slo_key`.
     """
 
     start_s: float

@@ -1,0 +1,182 @@
+"""Prometheus text to the totals and gauges the autopilot uses; several tiers are summed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from paceline_operator.autopilot.window import (
+    TERMS,
+    Counter,
+    Histogram,
+    Latency,
+    Moments,
+    SloCounts,
+    StepClass,
+    slo_key,
+)
+from paceline_operator.metrics import names
+from paceline_operator.metrics.errors import ScrapeError
+
+COUNTERS = {
+    names.REQUESTS_RECEIVED.full_name: Counter.REQUESTS_RECEIVED,
+    names.PROMPT_TOKENS_RECEIVED.full_name: Counter.PROMPT_TOKENS_RECEIVED,
+    names.REQUESTS.full_name: Counter.REQUESTS_FINISHED,
+    names.REJECTED.full_name: Counter.REQUESTS_REJECTED,
+    names.PROMPT_TOKENS.full_name: Counter.PROMPT_TOKENS,
+    names.GENERATION_TOKENS.full_name: Counter.GENERATION_TOKENS,
+    names.PREFIX_QUERIES.full_name: Counter.PREFIX_QUERIES_TOKENS,
+    names.PREFIX_HITS.full_name: Counter.PREFIX_HITS_TOKENS,
+    names.PREEMPTIONS.full_name: Counter.PREEMPTIONS,
+    names.STEPS_AT_BUDGET.full_name: Counter.STEPS_AT_BUDGET,
+    names.BUSY_SECONDS.full_name: Counter.BUSY_SECONDS,
+}
+HISTOGRAMS = {
+    names.TTFT.full_name: Latency.TTFT,
+    names.ITL.full_name: Latency.ITL,
+    names.TPOT.full_name: Latency.TPOT,
+    names.DURATION.full_name: Latency.E2E,
+    names.QUEUE.full_name: Latency.QUEUE,
+    names.STEP_DURATION.full_name: Latency.STEP,
+    names.PROMPT_TOKENS_HIST.full_name: Latency.PROMPT_TOKENS,
+    names.GENERATION_TOKENS_HIST.full_name: Latency.GENERATION_TOKENS,
+}
+_GAUGES = {
+    names.REQUESTS_RUNNING.full_name,
+    names.REQUESTS_WAITING.full_name,
+    names.WAITING_TOKENS.full_name,
+    names.KV_USAGE.full_name,
+    names.MAX_BATCHED_TOKENS.full_name,
+    names.MAX_RUNNING_SEQS.full_name,
+    names.TUNABLES_REVISION.full_name,
+    names.START_TIME.full_name,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Counters since the engine started; histogram counts are per bucket."""
+
+    counters: Mapping[Counter, float] = field(default_factory=dict)
+    histograms: Mapping[Latency, Histogram] = field(default_factory=dict)
+    steps: Mapping[StepClass, Moments] = field(default_factory=dict)
+    slo: Mapping[str, SloCounts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposition:
+    """One pod's metrics at one instant.
+
+    Attributes:
+        totals: Counters since the start.
+        gauges: Momentary values by full family name.
+        kv_capacity_tokens: Tokens the KV pool holds, None where not reported.
+    """
+
+    totals: Totals = Totals()
+    gauges: Mapping[str, float] = field(default_factory=dict)
+    kv_capacity_tokens: int | None = None
+
+    def gauge(self, family: names.Family) -> float:
+        """A gauge, 0 where not reported."""
+        return self.gauges.get(family.full_name, 0.0)
+
+    @property
+    def started_s(self) -> float:
+        """Start of the server process, Unix time; 0 where not reported."""
+        return self.gauge(names.START_TIME)
+
+
+def parse(text: str) -> Exposition:
+    """Reads a `/metrics` answer; families it does not know are passed over.
+
+    Raises:
+        ScrapeError: The text is not in the exposition format, or no engine's.
+    """
+    collected = _Collected()
+    try:
+        for family in text_string_to_metric_families(text):
+            if family.name.startswith(names.PREFIX):
+                for sample in family.samples:
+                    collected.add(sample)
+    except (ValueError, KeyError) as error:
+        raise ScrapeError(f"not readable as engine metrics: {error}") from error
+    if not collected.gauges:
+        raise ScrapeError("the answer holds no engine metrics")
+    return collected.exposition()
+
+
+class _Collected:
+    """Samples sorted into place while the text is read."""
+
+    def __init__(self) -> None:
+        self.gauges: dict[str, float] = {}
+        self._counters: dict[Counter, float] = {}
+        self._buckets: dict[Latency, dict[float, float]] = {}
+        self._sums: dict[Latency, float] = {}
+        self._terms: dict[StepClass, dict[str, float]] = {}
+        self._slo: dict[str, SloCounts] = {}
+        self._capacity: int | None = None
+
+    def add(self, sample: Sample) -> None:
+        name, value = sample.name, sample.value
+        if name in _GAUGES:
+            self.gauges[name] = self.gauges.get(name, 0.0) + value
+        elif name in COUNTERS:
+            counter = COUNTERS[name]
+            self._counters[counter] = self._counters.get(counter, 0.0) + value
+        elif name == names.STEP_MOMENTS.full_name:
+            step_class = StepClass(sample.labels["class"])
+            self._terms.setdefault(step_class, {})[sample.labels["term"]] = value
+        elif name == names.SLO_SAMPLES.full_name:
+            self._add_slo(sample.labels, value)
+        elif name == names.CACHE_CONFIG.full_name:
+            labels = sample.labels
+            self._capacity = int(labels["block_size"]) * int(labels["num_gpu_blocks"])
+        else:
+            self._add_histogram(name, sample.labels, value)
+
+    def _add_slo(self, labels: Mapping[str, str], value: float) -> None:
+        key = slo_key(labels["slo"], int(labels["target_ms"]))
+        counts = SloCounts(good=value) if labels["outcome"] == "good" else SloCounts(bad=value)
+        self._slo[key] = self._slo.get(key, SloCounts()) + counts
+
+    def _add_histogram(self, name: str, labels: Mapping[str, str], value: float) -> None:
+        base, _, suffix = name.rpartition("_")
+        latency = HISTOGRAMS.get(base)
+        if latency is None:
+            return
+        if suffix == "sum":
+            self._sums[latency] = self._sums.get(latency, 0.0) + value
+        elif suffix == "bucket":
+            edges = self._buckets.setdefault(latency, {})
+            edge = float(labels["le"])
+            edges[edge] = edges.get(edge, 0.0) + value
+
+    def exposition(self) -> Exposition:
+        histograms = {
+            latency: _histogram(cumulative, self._sums.get(latency, 0.0))
+            for latency, cumulative in self._buckets.items()
+        }
+        steps = {
+            step_class: Moments(tuple(terms.get(term, 0.0) for term in TERMS))
+            for step_class, terms in self._terms.items()
+        }
+        return Exposition(
+            totals=Totals(
+                counters=self._counters, histograms=histograms, steps=steps, slo=self._slo
+            ),
+            gauges=self.gauges,
+            kv_capacity_tokens=self._capacity,
+        )
+
+
+def _histogram(cumulative: Mapping[float, float], total: float) -> Histogram:
+    edges = sorted(cumulative)
+    steps = (cumulative[high] - cumulative[low] for low, high in pairwise(edges))
+    counts = (cumulative[edges[0]], *steps) if edges else ()
+    return Histogram(tuple(edges), counts, total)
