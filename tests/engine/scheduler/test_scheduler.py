@@ -1,0 +1,305 @@
+"""Decisions of single steps: who runs, how much, who yields, who waits."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import pytest
+
+from paceline_engine.kvcache.block_pool import KvIntegrityError
+from paceline_engine.request import FinishReason, Request
+from paceline_engine.sampling import SamplingParams
+from paceline_engine.scheduler.output import SchedulerOutput
+from paceline_engine.scheduler.scheduler import (
+    RequestRefusedError,
+    RunnerContractError,
+    Scheduler,
+)
+from tests.support.engine_config import engine_config
+
+TOKEN = 7
+
+
+def request(
+    request_id: int, prompt: int = 20, max_tokens: int = 30, stops: tuple[int, ...] = ()
+) -> Request:
+    return Request(
+        request_id=request_id,
+        prompt_token_ids=tuple(range(1, prompt + 1)),
+        sampling=SamplingParams(max_tokens=max_tokens, stop_token_ids=stops),
+    )
+
+
+def scheduler(*prompts: int, **changes: object) -> Scheduler:
+    """A scheduler with requests 0, 1, ... of these prompt lengths waiting."""
+    made = Scheduler(engine_config(**changes))
+    for request_id, prompt in enumerate(prompts):
+        made.add(request(request_id, prompt))
+    return made
+
+
+def step(made: Scheduler) -> SchedulerOutput:
+    """Decides a step and lets every sampling chunk draw `TOKEN`."""
+    decided = made.schedule()
+    made.update((chunk.request_id, TOKEN) for chunk in decided.chunks if chunk.samples)
+    return decided
+
+
+def shape(decided: SchedulerOutput) -> list[tuple[int, int, int, bool]]:
+    """(request, start, length, samples) of each chunk."""
+    return [(c.request_id, c.start, len(c.token_ids), c.samples) for c in decided.chunks]
+
+
+def test_prompts_run_together_in_order_of_arrival() -> None:
+    made = scheduler(20, 30, 10)
+    assert shape(step(made)) == [(0, 0, 20, True), (1, 0, 30, True), (2, 0, 10, True)]
+    assert shape(step(made)) == [(0, 20, 1, True), (1, 30, 1, True), (2, 10, 1, True)]
+
+
+def test_a_long_prompt_runs_in_chunks_of_the_budget() -> None:
+    made = scheduler(100, max_num_batched_tokens=48)
+    assert [shape(step(made)) for _ in range(3)] == [
+        [(0, 0, 48, False)],
+        [(0, 48, 48, False)],
+        [(0, 96, 4, True)],
+    ]
+
+
+def test_decodes_come_first_and_prefill_fills_the_rest() -> None:
+    made = scheduler(5, 5, max_num_batched_tokens=48)
+    step(made)
+    made.add(request(2, 100))
+    assert shape(step(made)) == [(0, 5, 1, True), (1, 5, 1, True), (2, 0, 46, False)]
+    assert shape(step(made)) == [(0, 6, 1, True), (1, 6, 1, True), (2, 46, 46, False)]
+
+
+def test_a_budget_that_one_prompt_leaves_open_goes_to_the_next() -> None:
+    made = scheduler(40, 40, max_num_batched_tokens=64)
+    assert shape(step(made)) == [(0, 0, 40, True), (1, 0, 24, False)]
+    assert shape(step(made)) == [(0, 40, 1, True), (1, 24, 16, True)]
+
+
+def test_the_budget_changes_between_two_steps() -> None:
+    made = scheduler(200, max_num_batched_tokens=96)
+    assert shape(step(made)) == [(0, 0, 96, False)]
+    made.limits.apply(max_num_batched_tokens=32)
+    assert shape(step(made)) == [(0, 96, 32, False)]
+    made.limits.apply(max_num_batched_tokens=64)
+    assert shape(step(made)) == [(0, 128, 64, False)]
+
+
+def test_a_chunk_covers_only_its_own_blocks() -> None:
+    made = scheduler(100, max_num_batched_tokens=48)
+    chunk = step(made).chunks[0]
+    assert len(chunk.block_ids) == 3
+    assert chunk.token_ids == list(range(1, 49))
+
+
+def test_the_running_cap_drains_down_without_ending_anyone() -> None:
+    made = scheduler(5, 5, 5, 5, max_num_seqs=3)
+    assert len(step(made).chunks) == 3
+    made.limits.apply(max_num_running_seqs=1)
+    assert [c.request_id for c in step(made).chunks] == [0, 1, 2]
+    made.abort([0])
+    assert [c.request_id for c in step(made).chunks] == [1, 2]
+    made.abort([1, 2])
+    assert [c.request_id for c in step(made).chunks] == [3]
+    assert made.num_waiting == 0
+
+
+def test_a_raised_cap_admits_at_once() -> None:
+    made = scheduler(5, 5, 5, max_num_seqs=3, initial_running_seqs=1)
+    assert made.schedule().decode_rows == 0
+    made.update([(0, TOKEN)])
+    made.limits.apply(max_num_running_seqs=3)
+    assert shape(step(made)) == [(0, 5, 1, True), (1, 0, 5, True), (2, 0, 5, True)]
+
+
+def full_pool() -> Scheduler:
+    """Three runners of two blocks each, 32 tokens; six of eight blocks, no room for a fourth."""
+    made = scheduler(30, 30, 30, num_kv_blocks=8, max_model_len=128)
+    for _ in range(3):
+        step(made)
+    return made
+
+
+def test_a_full_pool_preempts_the_latest_and_it_comes_back_whole() -> None:
+    made = full_pool()
+    decided = step(made)
+    assert decided.preempted == (2,)
+    assert shape(decided) == [(0, 32, 1, True), (1, 32, 1, True)]
+    assert (made.num_running, made.num_waiting, made.waiting_tokens) == (2, 1, 33)
+    assert made.pool.num_free == 2
+    made.abort([0])
+    decided = step(made)
+    assert shape(decided) == [(1, 33, 1, True), (2, 0, 33, True)]
+    assert not decided.chunks[1].is_decode
+    assert decided.chunks[1].token_ids == [*range(1, 31), TOKEN, TOKEN, TOKEN]
+    assert decided.started == ()
+
+
+def test_nothing_is_admitted_in_a_step_that_preempted() -> None:
+    made = full_pool()
+    made.add(request(9, 1))
+    decided = step(made)
+    assert decided.preempted == (2,)
+    assert 9 not in [chunk.request_id for chunk in decided.chunks]
+
+
+def test_who_was_preempted_comes_before_who_waits() -> None:
+    made = full_pool()
+    made.add(request(9, 1))
+    step(made)
+    made.abort([0])
+    assert [chunk.request_id for chunk in step(made).chunks] == [1, 2]
+    assert made.num_waiting == 1
+
+
+def test_the_oldest_runner_may_preempt_all_others_but_never_itself() -> None:
+    made = scheduler(40, 40, num_kv_blocks=8, max_model_len=128)
+    preempted: list[int] = []
+    while made.has_work:
+        preempted += step(made).preempted
+    assert set(preempted) == {1}
+    made.check_idle()
+
+
+def test_admission_leaves_a_spare_block_for_each_runner() -> None:
+    made = scheduler(16, num_kv_blocks=8, max_model_len=128)
+    step(made)
+    made.add(request(1, 16 * 7))
+    assert [c.request_id for c in step(made).chunks] == [0]
+    made.add(request(2, 16))
+    assert [c.request_id for c in step(made).chunks] == [0]  # first come, first served
+    made.abort([1])
+    assert [c.request_id for c in step(made).chunks] == [0, 2]
+
+
+def test_started_names_a_request_once() -> None:
+    made = scheduler(40, max_num_batched_tokens=16)
+    assert [step(made).started for _ in range(3)] == [(0,), (), ()]
+
+
+@pytest.mark.parametrize(
+    ("token", "shown", "reason"),
+    [
+        (5, (5,), None),
+        (0, (), FinishReason.STOP),
+        (9, (), FinishReason.STOP),
+    ],
+    ids=["goes on", "end of generation", "stop token"],
+)
+def test_outputs(token: int, shown: tuple[int, ...], reason: FinishReason | None) -> None:
+    made = scheduler()
+    made.add(request(4, stops=(9,)))
+    made.schedule()
+    (output,) = made.update([(4, token)])
+    assert (output.token_ids, output.finish_reason) == (shown, reason)
+    assert made.has_work is (reason is None)
+
+
+def test_the_last_token_is_shown_with_its_reason() -> None:
+    made = scheduler()
+    made.add(request(4, max_tokens=1))
+    made.schedule()
+    (output,) = made.update([(4, TOKEN)])
+    assert (output.token_ids, output.finish_reason) == ((TOKEN,), FinishReason.LENGTH)
+    made.check_idle()
+
+
+def test_the_context_ends_an_output_early() -> None:
+    made = scheduler(30, max_model_len=32)
+    step(made)
+    made.schedule()
+    (output,) = made.update([(0, TOKEN)])
+    assert output.finish_reason is FinishReason.LENGTH
+
+
+@pytest.mark.parametrize("prompt", [0, 64, 65])
+def test_a_prompt_that_cannot_fit_is_refused(prompt: int) -> None:
+    made = scheduler(max_model_len=128, num_kv_blocks=4)
+    with pytest.raises(RequestRefusedError, match=f"{prompt} tokens does not fit: 1 to 63"):
+        made.add(request(0, prompt))
+    assert not made.has_work
+
+
+def test_the_longest_prompt_that_fits_runs_alone_to_its_end() -> None:
+    made = scheduler(63, max_model_len=128, num_kv_blocks=4)
+    assert step(made).chunks[0].samples
+    assert not made.has_work
+
+
+@pytest.mark.parametrize("steps", [0, 1], ids=["waiting", "running"])
+def test_an_id_in_use_is_refused(steps: int) -> None:
+    made = scheduler(20)
+    for _ in range(steps):
+        step(made)
+    with pytest.raises(RequestRefusedError, match="request id 0 is in use"):
+        made.add(request(0))
+
+
+def test_aborting_frees_blocks_and_ignores_the_unknown() -> None:
+    made = scheduler(20, 20, max_num_seqs=1)
+    step(made)
+    made.abort([0, 1, 77])
+    assert not made.has_work
+    assert made.waiting_tokens == 0
+    made.check_idle()
+
+
+def test_one_failed_request_leaves_its_batch_mates_alone() -> None:
+    made = scheduler(20, 20)
+    made.schedule()
+    mate, broken = made.update([(1, TOKEN)], [(0, "non-finite logits")])
+    assert (mate.request_id, mate.finish_reason) == (1, None)
+    assert (broken.request_id, broken.finish_reason) == (0, FinishReason.ERROR)
+    assert broken.error == "non-finite logits"
+    assert [c.request_id for c in step(made).chunks] == [1]
+
+
+@pytest.mark.parametrize(
+    ("sampled", "failed", "complaint"),
+    [
+        ([], [], "request 0 got no token"),
+        ([(0, 1), (5, 1)], [], "belongs to no chunk"),
+        ([(0, 1)], [(0, "broken")], "or to two"),
+    ],
+)
+def test_a_runner_that_answers_wrongly_is_found_out(
+    sampled: list[tuple[int, int]], failed: list[tuple[int, str]], complaint: str
+) -> None:
+    made = scheduler(20)
+    made.schedule()
+    with pytest.raises(RunnerContractError, match=complaint):
+        made.update(sampled, failed)
+
+
+def test_a_leak_is_found_when_idle() -> None:
+    made = scheduler()
+    made.check_idle()
+    made.pool.grow(77, 16)
+    with pytest.raises(KvIntegrityError, match="77"):
+        made.check_idle()
+
+
+def test_without_work_a_step_is_empty() -> None:
+    assert scheduler().schedule().chunks == ()
+
+
+def test_a_step_at_256_running_is_decided_in_milliseconds() -> None:
+    """The goal is 1 ms on an idle core; CPU time here, with room for slow and busy machines."""
+    made = scheduler(
+        *[64] * 256,
+        max_num_seqs=256,
+        max_num_batched_tokens=256 * 64,
+        num_kv_blocks=4096,
+    )
+    step(made)
+    spent = []
+    for _ in range(20):
+        before = time.process_time()
+        decided = step(made)
+        spent.append(time.process_time() - before)
+        assert decided.decode_rows == 256
+    assert statistics.median(spent) < 0.005
