@@ -49,6 +49,9 @@ def _create_simulated(config: EngineConfig, clock: Clock) -> Runner:
         raise RunnerLoadError(
             "the simulated device needs a step-time law: name a profile or give coefficients"
         )
+    try:
+        tokens = TokenLaw(config.vocab_size, config.eos_token_ids)
+    except ValueError as error:
+        raise RunnerLoadError(str(error)) from error
     clock.sleep_until(clock.now() + config.load_seconds)
-    tokens = TokenLaw(config.vocab_size, config.eos_token_ids)
     return SimulatedRunner(config.step_time_law, tokens, clock)
