@@ -16,7 +16,8 @@ from paceline_operator.domain.contract import (
     STOP_MARGIN_SECONDS,
     HealthPath,
 )
-from paceline_operator.domain.names import ENGINE, derive, labels
+from paceline_operator.domain.difference import digest
+from paceline_operator.domain.names import ANNOTATION_TEMPLATE, ENGINE, derive, labels
 from paceline_operator.domain.overlay import lay_over
 from paceline_operator.domain.platform import Platform
 
@@ -62,7 +63,10 @@ def engine_template(
         "spec": _pod_spec(name, spec, platform, image),
     }
     template = lay_over(template, platform.engine_pod_overlay)
-    return lay_over(template, spec.template or {})
+    template = lay_over(template, spec.template or {})
+    return lay_over(
+        template, {"metadata": {"annotations": {ANNOTATION_TEMPLATE: digest(template)}}}
+    )
 
 
 def _pod_spec(
@@ -97,6 +101,7 @@ def _container(
         "image": image,
         "imagePullPolicy": platform.image_pull_policy,
         "command": [COMMAND],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "args": arguments(name, spec, weights, compute.threads(chosen)),
         "env": [{"name": item.name, "value": item.value} for item in spec.engine.env],
         "ports": [

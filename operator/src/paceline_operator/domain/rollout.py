@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from paceline_operator.api.choice import DeviceType, RolloutStrategy
@@ -42,10 +43,35 @@ def deployment_strategy(strategy: RolloutStrategy) -> dict[str, Any]:
     return REPLACE if strategy is RolloutStrategy.REPLACE else SURGE
 
 
-def from_deployment(live: dict[str, Any] | None) -> RolloutStrategy | None:
+def from_deployment(live: Mapping[str, Any] | None) -> RolloutStrategy | None:
     """Strategy a live Deployment has, or None where there is none."""
     if live is None:
         return None
     rolling = live.get("spec", {}).get("strategy", {}).get("rollingUpdate") or {}
     surge = rolling.get("maxSurge", 1) not in (0, "0", "0%")
     return RolloutStrategy.SURGE if surge else RolloutStrategy.REPLACE
+
+
+def in_progress(live: Mapping[str, Any] | None) -> bool:
+    """Whether pods of another template are being replaced, as the Deployment tells.
+
+    A Deployment nobody has looked at yet counts as rolling out.
+    """
+    if live is None:
+        return True
+    status = live.get("status") or {}
+    if int(status.get("observedGeneration", 0)) < int(live["metadata"].get("generation", 1)):
+        return True
+    updated = int(status.get("updatedReplicas", 0))
+    return int(status.get("replicas", 0)) > updated
+
+
+def is_stuck(live: Mapping[str, Any] | None) -> bool:
+    """Whether the Deployment has given up waiting for progress."""
+    conditions = ((live or {}).get("status") or {}).get("conditions") or ()
+    return any(each.get("reason") == "ProgressDeadlineExceeded" for each in conditions)
+
+
+def is_available(live: Mapping[str, Any] | None) -> bool:
+    """Whether at least one pod of a Deployment serves."""
+    return int(((live or {}).get("status") or {}).get("readyReplicas", 0)) > 0

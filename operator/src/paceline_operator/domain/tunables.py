@@ -26,7 +26,9 @@ class Agreed:
 
     def same_values(self, other: Agreed | None) -> bool:
         """Whether only the revision may differ."""
-        return other is not None and (self.knobs, self.slos) == (other.knobs, other.slos)
+        if other is None or self.knobs != other.knobs:
+            return False
+        return same_objectives(self.slos, other.slos)
 
 
 def body(agreed: Agreed) -> dict[str, Any]:
@@ -52,6 +54,27 @@ def _slo(slo: Slo) -> dict[str, Any]:
 def text(agreed: Agreed) -> str:
     """The ConfigMap's value, byte for byte the same for the same input."""
     return json.dumps(body(agreed), sort_keys=True)
+
+
+def parse(content: str | None) -> Agreed | None:
+    """Read a ConfigMap's value back; None where it is missing or not ours."""
+    try:
+        found = json.loads(content or "")
+        return Agreed(
+            int(found["revision"]),
+            Knobs(
+                max_num_batched_tokens=int(found[_BATCHED]),
+                max_num_running_seqs=int(found[_RUNNING]),
+            ),
+            tuple(Slo.model_validate(each) for each in found.get("slos", ())),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def same_objectives(one: tuple[Slo, ...], other: tuple[Slo, ...]) -> bool:
+    """Whether engines would count the same samples for both."""
+    return [_slo(each) for each in one] == [_slo(each) for each in other]
 
 
 def initial(spec: InferenceServiceSpec) -> Agreed:

@@ -11,6 +11,11 @@ from typing import Any, Self
 import aiohttp
 from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config.incluster_config import (
+    SERVICE_CERT_FILENAME,
+    SERVICE_TOKEN_FILENAME,
+    InClusterConfigLoader,
+)
 
 from paceline_operator.kube.errors import KubeError, UnavailableError, from_status
 
@@ -35,7 +40,9 @@ async def load_configuration(context: str | None = None) -> Configuration:
     """
     configuration = Configuration()
     try:
-        kube_config.load_incluster_config(client_configuration=configuration)
+        InClusterConfigLoader(SERVICE_TOKEN_FILENAME, SERVICE_CERT_FILENAME).load_and_set(
+            configuration
+        )
     except kube_config.ConfigException as in_cluster:
         try:
             await kube_config.load_kube_config(client_configuration=configuration, context=context)

@@ -80,7 +80,7 @@ class LeaderLease:
     async def acquire(self) -> None:
         """Wait until this process is the leader."""
         while not await self._attempt():
-            await asyncio.sleep(self._terms.renew_s)
+            await asyncio.sleep(self._terms.renew_s)  # noqa: ASYNC110 - the state is in the cluster
         log.info("%s leads by lease %s", self._terms.identity, self._terms.name)
 
     async def keep(self) -> None:
@@ -114,7 +114,7 @@ class LeaderLease:
         """Take or renew once; False where it is not ours or the server is away."""
         started = self._clock()
         try:
-            async with asyncio.timeout(self._terms.deadline_s / 2):
+            async with asyncio.timeout(min(self._terms.renew_s, self._terms.deadline_s / 2)):
                 self._live = await self._claim()
         except (KubeError, TimeoutError) as error:
             log.debug("lease %s: %s", self._terms.name, error)

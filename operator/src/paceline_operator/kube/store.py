@@ -18,7 +18,7 @@ def key_of(item: Object) -> Key:
 
 
 def version_of(item: Object) -> int:
-    """resourceVersion as the increasing number it is; 0 where it is not one."""
+    """The resourceVersion as the increasing number it is; 0 where it is not one."""
     text = str(item["metadata"].get("resourceVersion", ""))
     return int(text) if text.isdigit() else 0
 

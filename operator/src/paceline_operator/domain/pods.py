@@ -1,0 +1,171 @@
+"""Live pods of a fleet, read from their objects: what serves, what starts, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from paceline_operator.domain.names import (
+    ANNOTATION_DRAINING,
+    ANNOTATION_TEMPLATE,
+    ENGINE,
+    LABEL_COMPONENT,
+)
+
+FINISHED = frozenset({"Succeeded", "Failed"})
+_IMAGE_REASONS = frozenset(
+    {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"}
+)
+_CONFIG_REASONS = frozenset(
+    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a pod does not serve, in the words of the condition `Ready`."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodView:
+    """What matters of one pod.
+
+    Attributes:
+        name: Its name.
+        uid: Its UID.
+        ip: Its address, None before it has one.
+        created_s: Creation, seconds since the epoch.
+        ready: Whether it serves.
+        ready_since_s: When it last became ready.
+        deleting: Whether it has been told to go.
+        finished: Whether it ended and will not come back.
+        template_hash: Template it was made from.
+        incarnation: UID and restarts: another value is another process.
+        draining_since_s: Mark of a drained scale-in, None without one.
+        problem: What keeps it from serving, where that is known.
+        version: resourceVersion.
+    """
+
+    name: str
+    uid: str
+    ip: str | None = None
+    created_s: float = 0.0
+    ready: bool = False
+    ready_since_s: float | None = None
+    deleting: bool = False
+    finished: bool = False
+    template_hash: str = ""
+    incarnation: str = ""
+    draining_since_s: float | None = None
+    problem: Problem | None = None
+    version: str = ""
+
+    @property
+    def live(self) -> bool:
+        """Whether it counts as a replica."""
+        return not (self.deleting or self.finished)
+
+    @property
+    def serving(self) -> bool:
+        """Whether it takes requests and goes on doing so."""
+        return self.live and self.ready and self.draining_since_s is None
+
+
+def read_pods(items: Iterable[Mapping[str, Any]]) -> tuple[PodView, ...]:
+    """Views of the engine pods among some pods, oldest first."""
+    engines = (
+        item
+        for item in items
+        if (item["metadata"].get("labels") or {}).get(LABEL_COMPONENT) == ENGINE
+    )
+    return tuple(sorted(map(read_pod, engines), key=lambda pod: (pod.created_s, pod.name)))
+
+
+def read_pod(item: Mapping[str, Any]) -> PodView:
+    """View of one pod object."""
+    metadata, status = item["metadata"], item.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    ready = _condition(status, "Ready")
+    is_ready = ready.get("status") == "True"
+    return PodView(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        ip=status.get("podIP"),
+        created_s=seconds(metadata.get("creationTimestamp")) or 0.0,
+        ready=is_ready,
+        ready_since_s=seconds(ready.get("lastTransitionTime")) if is_ready else None,
+        deleting=bool(metadata.get("deletionTimestamp")),
+        finished=status.get("phase") in FINISHED,
+        template_hash=annotations.get(ANNOTATION_TEMPLATE, ""),
+        incarnation=f"{metadata['uid']}/{_restarts(status)}",
+        draining_since_s=seconds(annotations.get(ANNOTATION_DRAINING)),
+        problem=None if is_ready else _problem(status),
+        version=str(metadata.get("resourceVersion", "")),
+    )
+
+
+def seconds(text: str | None) -> float | None:
+    """A moment as the API writes it in seconds since the epoch; None where it is none."""
+    if not text:
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    found = (each for each in status.get("conditions") or () if each.get("type") == kind)
+    return next(found, {})
+
+
+def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    ]
+
+
+def _restarts(status: Mapping[str, Any]) -> int:
+    return sum(int(each.get("restartCount", 0)) for each in status.get("containerStatuses") or ())
+
+
+def _problem(status: Mapping[str, Any]) -> Problem | None:
+    scheduled = _condition(status, "PodScheduled")
+    if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
+        return Problem("Unschedulable", str(scheduled.get("message", "")))
+    for container in _containers(status):
+        found = _container_problem(container)
+        if found is not None:
+            return found
+    if status.get("phase") == "Failed":
+        reason = str(status.get("reason") or "PodFailed")
+        return Problem(reason, str(status.get("message", "")))
+    return None
+
+
+def _container_problem(container: Mapping[str, Any]) -> Problem | None:
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    reason = str(waiting.get("reason", ""))
+    name = container.get("name", "")
+    if reason in _IMAGE_REASONS or reason in _CONFIG_REASONS:
+        return Problem(reason, f"container {name}: {waiting.get('message', '')}".rstrip(": "))
+    if reason == "CrashLoopBackOff":
+        return Problem("CrashLoop", f"container {name} keeps ending: {_ending(container)}")
+    return None
+
+
+def _ending(container: Mapping[str, Any]) -> str:
+    last = (container.get("lastState") or {}).get("terminated") or {}
+    parts = [f"exit code {last['exitCode']}"] if "exitCode" in last else []
+    if last.get("reason") not in (None, "Error", "Completed"):
+        parts.append(str(last["reason"]))
+    if last.get("message"):
+        parts.append(str(last["message"]).strip()[-400:])
+    restarts = container.get("restartCount", 0)
+    return ", ".join([*parts, f"{restarts} restarts"])

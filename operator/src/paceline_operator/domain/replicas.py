@@ -1,0 +1,16 @@
+"""Replicas a fleet starts with, before any decision."""
+
+from __future__ import annotations
+
+from paceline_operator.api.choice import Mode
+from paceline_operator.api.v1alpha1 import InferenceServiceSpec
+
+
+def initial(spec: InferenceServiceSpec) -> int:
+    """`spec.replicas` where given, inside the limits of `Auto`; else the minimum."""
+    scaling = spec.scaling
+    wanted = scaling.min_replicas if spec.replicas is None else spec.replicas
+    if scaling.effective_mode is not Mode.AUTO:
+        return wanted
+    wanted = max(wanted, scaling.min_replicas)
+    return wanted if scaling.max_replicas is None else min(wanted, scaling.max_replicas)

@@ -1,0 +1,250 @@
+"""The status of one pass, and whether it is worth a write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from paceline_operator.api.conditions import (
+    ConditionType,
+    find_condition,
+    set_condition,
+    set_progress,
+    timestamp,
+)
+from paceline_operator.api.status import (
+    MAX_DECISIONS,
+    BudgetStatus,
+    Condition,
+    DecisionStatus,
+    InferenceServiceStatus,
+    SloStatus,
+)
+from paceline_operator.api.summary import summarize
+from paceline_operator.api.v1alpha1 import InferenceServiceSpec
+from paceline_operator.autopilot.decision import Action, Decision, Tick
+from paceline_operator.domain import verdicts
+from paceline_operator.domain.names import selector_text
+from paceline_operator.domain.verdicts import Sight
+
+MEASURE_EVERY_S = 60.0
+DEAD_BAND_PERCENT_POINTS = 1.0
+DEAD_BAND_SHARE = 0.05
+# Their text holds live figures; a new text alone is no news.
+_MEASURED = frozenset(
+    {
+        ConditionType.METRICS_FRESH,
+        ConditionType.SLO_MET,
+        ConditionType.SLO_FEASIBLE,
+        ConditionType.SCALING_LIMITED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """What one pass found about one object.
+
+    Attributes:
+        name: The object's name.
+        generation: Generation of the spec it was found for.
+        spec: The spec, None where it could not be read.
+        before: Status as stored.
+        sight: For the conditions.
+        budget: State of the live knobs.
+        memory: What must survive a restart.
+        now_s: Moment of the pass.
+    """
+
+    name: str
+    generation: int
+    spec: InferenceServiceSpec | None
+    before: InferenceServiceStatus
+    sight: Sight
+    budget: BudgetStatus
+    memory: Mapping[str, Any]
+    now_s: float
+
+
+def status(found: Pass) -> InferenceServiceStatus:
+    """The whole status after a pass."""
+    tick, sight = found.sight.tick, found.sight
+    fresh = InferenceServiceStatus(
+        observed_generation=found.generation,
+        replicas=len(sight.live),
+        ready_replicas=sight.ready_count,
+        desired_replicas=sight.wanted,
+        selector=selector_text(found.name),
+        budget=found.budget,
+        slos=_slos(found),
+        model=_model(tick) or found.before.model,
+        last_decision=_last(tick) or found.before.last_decision,
+        decisions=_changes(found.before.decisions, tick),
+        conditions=_conditions(found),
+        memory=dict(found.memory),
+    )
+    return fresh.model_copy(update={"summary": summarize(fresh)})
+
+
+def _conditions(found: Pass) -> tuple[Condition, ...]:
+    now = datetime.fromtimestamp(found.now_s, UTC)
+    conditions = found.before.conditions
+    for kind, verdict in verdicts.verdicts(found.sight).items():
+        conditions = set_condition(conditions, kind, verdict, generation=found.generation, now=now)
+    return set_progress(
+        conditions,
+        reconciling=verdicts.reconciling(found.sight),
+        stalled=verdicts.stalled(found.sight),
+        generation=found.generation,
+        now=now,
+    )
+
+
+def _slos(found: Pass) -> tuple[SloStatus, ...]:
+    wanted = found.spec.slos if found.spec is not None else ()
+    tick = found.sight.tick
+    measured = {each.name: each for each in (tick.slo if tick is not None else ())}
+    known = {each.name: each for each in found.before.slos}
+    built = []
+    for slo in wanted:
+        base = SloStatus(
+            name=slo.name, metric=slo.metric, target_ms=slo.target_ms, tier=slo.tier,
+            percentile=slo.percentile,
+        )  # fmt: skip
+        new, old = measured.get(slo.name), known.get(slo.name)
+        if new is not None:
+            share = None if new.attainment is None else round(100 * new.attainment, 2)
+            base = base.model_copy(update={
+                "attainment_percent": share,
+                "measured_ms": None if new.measured_ms is None else round(new.measured_ms, 2),
+                "samples": new.samples,
+                "measured_at": None if share is None else _time(found.now_s),
+            })  # fmt: skip
+        elif old is not None and old.target_ms == slo.target_ms:
+            base = old
+        built.append(base)
+    return tuple(built)
+
+
+def _model(tick: Tick | None) -> dict[str, Any] | None:
+    if tick is None or tick.estimate is None:
+        return None
+    return {_camel(key): _rounded(value) for key, value in asdict(tick.estimate).items()}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def _last(tick: Tick | None) -> DecisionStatus | None:
+    """The decision to show: the last one that moved something, else the last one."""
+    if tick is None or not tick.decisions:
+        return None
+    moved = [each for each in tick.decisions if each.applied]
+    return _decision((moved or list(tick.decisions))[-1])
+
+
+def _decision(decision: Decision) -> DecisionStatus:
+    return DecisionStatus(
+        time=_time(decision.time_s),
+        knob=decision.knob.value,
+        action=decision.action.value,
+        reason=decision.reason.value,
+        guard=None if decision.guard is None else decision.guard.value,
+        message=decision.message,
+    )
+
+
+def _changes(before: tuple[DecisionStatus, ...], tick: Tick | None) -> tuple[DecisionStatus, ...]:
+    made = [
+        _decision(each)
+        for each in (tick.decisions if tick is not None else ())
+        if each.applied and each.action is not Action.HOLD
+    ]
+    return (*before, *made)[-MAX_DECISIONS:]
+
+
+def _time(seconds: float) -> str:
+    return timestamp(datetime.fromtimestamp(seconds, UTC))
+
+
+def dump(status_: InferenceServiceStatus) -> dict[str, Any]:
+    """The status as it is written: no nulls, which the schema would refuse."""
+    return status_.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def worth_writing(
+    before: InferenceServiceStatus, after: InferenceServiceStatus, since_write_s: float
+) -> bool:
+    """Whether a status differs enough.
+
+    A real change is written at once; measurements, holds and what the model learned at most
+    once a minute, and beyond a dead-band of 1 point of attainment or 5 % of a latency.
+
+    Args:
+        before: As stored.
+        after: As found now.
+        since_write_s: Time since the last write.
+    """
+    if _facts(before) != _facts(after):
+        return True
+    return since_write_s >= MEASURE_EVERY_S and (
+        _measurements_moved(before, after)
+        or _decision_key(before) != _decision_key(after)
+        or _learned(before) != _learned(after)
+    )
+
+
+def _facts(status_: InferenceServiceStatus) -> dict[str, Any]:
+    facts = status_.model_dump(
+        exclude={"slos", "model", "last_decision", "memory", "conditions", "summary"}
+    )
+    facts["slos"] = [(each.name, each.target_ms, each.percentile) for each in status_.slos]
+    facts["conditions"] = [
+        (each.type, each.status, each.reason, each.observed_generation,
+         "" if each.type in _MEASURED else each.message)
+        for each in status_.conditions
+    ]  # fmt: skip
+    facts["writers"] = (status_.memory or {}).get("writers")
+    return facts
+
+
+def _measurements_moved(before: InferenceServiceStatus, after: InferenceServiceStatus) -> bool:
+    known = {each.name: each for each in before.slos}
+    return any(_moved(known.get(each.name), each) for each in after.slos)
+
+
+def _moved(old: SloStatus | None, new: SloStatus) -> bool:
+    if old is None:
+        return True
+    points, other = old.attainment_percent, new.attainment_percent
+    if points is None or other is None:
+        return points != other
+    if abs(points - other) > DEAD_BAND_PERCENT_POINTS:
+        return True
+    first, second = old.measured_ms or 0.0, new.measured_ms or 0.0
+    return not math.isclose(first, second, rel_tol=DEAD_BAND_SHARE)
+
+
+def _decision_key(status_: InferenceServiceStatus) -> tuple[str, ...]:
+    last = status_.last_decision
+    return () if last is None else (last.knob, last.action, last.reason)
+
+
+def _learned(status_: InferenceServiceStatus) -> Any:
+    pilot = (status_.memory or {}).get("pilot", {})
+    kept = ("proven_budget", "cold_starts_s", "manual_replicas", "squeezed_seqs")
+    steps = [round(float((pilot.get(fit) or {}).get("steps", 0.0)), -2)
+             for fit in ("decode_fit", "prefill_fit")]  # fmt: skip
+    return [*steps, *(pilot.get(key) for key in kept)]
+
+
+__all__ = ["ConditionType", "Pass", "dump", "find_condition", "status", "worth_writing"]

@@ -1,0 +1,169 @@
+"""Which pods leave, and how: drained first, so that no request is cut.
+
+A pod is marked by annotations (since when it drains, and the lowest deletion cost), then told
+to drain, and `/scale` is written once every victim is empty. The marks live in the cluster,
+so another leader goes on where this one stopped. A ReplicaSet prefers unready pods to costs:
+hence nothing is scaled while a pod other than the victims is unready.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from paceline_operator.domain.contract import DRAIN_GRACE_SECONDS
+from paceline_operator.domain.pods import PodView
+
+NEVER = math.inf
+
+
+class Waiting(StrEnum):
+    """What holds a scale-in up."""
+
+    ROLLOUT = "a rollout is under way"
+    UNREADY = "a pod that stays is not ready"
+    DRAINING = "pods are being drained"
+    RETRY = "a drain that did not end in time was undone; it is tried again later"
+
+
+@dataclass(frozen=True, slots=True)
+class DrainState:
+    """What an engine says of its drain."""
+
+    refusing: bool
+    announced: bool
+    empty: bool
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing runs and nothing can come."""
+        return self.refusing and self.empty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Input of the plan.
+
+    Attributes:
+        pods: All pods that exist.
+        target: Replicas wanted.
+        scale: Replicas `/scale` says.
+        rolling_out: Whether pods of another template are being replaced.
+        loads: UID -> requests in the engine; a missing one is unknown.
+        drains: UID -> state of its drain; a missing one did not answer.
+        drain_s: Longest drain.
+        patience_s: Age from which a pod that is not ready is taken for stuck.
+        retry_at_s: No new drain before this.
+    """
+
+    pods: tuple[PodView, ...]
+    target: int
+    scale: int
+    rolling_out: bool = False
+    loads: Mapping[str, float] = field(default_factory=dict)
+    drains: Mapping[str, DrainState] = field(default_factory=dict)
+    drain_s: float = 300.0
+    patience_s: float = 240.0
+    retry_at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moves:
+    """What to do now.
+
+    Attributes:
+        begin: Pods to mark and to tell to drain (again, where their engine has forgotten).
+        undo: Pods to take back into service.
+        expired: Those of `undo` whose drain took too long.
+        scale: Replicas to write, None for nothing.
+        victims: Pods that should be gone after the write.
+        waiting: What holds it up.
+    """
+
+    begin: tuple[PodView, ...] = ()
+    undo: tuple[PodView, ...] = ()
+    expired: tuple[PodView, ...] = ()
+    scale: int | None = None
+    victims: tuple[PodView, ...] = ()
+    waiting: Waiting | None = None
+
+
+def plan(fleet: Fleet, now_s: float) -> Moves:
+    """Next moves towards the wanted replicas; scale-out is one write, at once."""
+    live = tuple(pod for pod in fleet.pods if pod.live)
+    marked = tuple(pod for pod in live if pod.draining_since_s is not None)
+    if fleet.target >= fleet.scale:
+        leaving = marked[: max(0, len(live) - fleet.target)] if not fleet.rolling_out else ()
+        undo = tuple(pod for pod in marked if pod not in leaving)
+        return Moves(undo=undo, scale=fleet.target if fleet.target > fleet.scale else None)
+    if fleet.rolling_out:
+        return Moves(undo=marked, waiting=Waiting.ROLLOUT)
+    surplus = len(live) - fleet.target
+    if surplus <= 0:
+        return Moves(undo=marked, scale=fleet.target)
+    return _leave(fleet, live, surplus, now_s)
+
+
+def _leave(fleet: Fleet, live: tuple[PodView, ...], surplus: int, now_s: float) -> Moves:
+    expired = tuple(pod for pod in live if _expired(fleet, pod, now_s))
+    if expired:
+        return Moves(undo=expired, expired=expired, waiting=Waiting.RETRY)
+    victims = _ranked(fleet, live, now_s)[:surplus]
+    spared = tuple(p for p in live if p not in victims and p.draining_since_s is not None)
+    staying = [pod for pod in live if pod not in victims and pod not in spared]
+    if any(not pod.ready for pod in staying):
+        return Moves(undo=spared, waiting=Waiting.UNREADY)
+    begin = tuple(p for p in victims if _needs_drain(fleet, p, now_s))
+    if begin and now_s < fleet.retry_at_s:
+        return Moves(undo=spared, waiting=Waiting.RETRY)
+    if all(_gone_quietly(fleet, pod, now_s) for pod in victims) and not spared:
+        return Moves(scale=fleet.target, victims=victims)
+    return Moves(begin=begin, undo=spared, waiting=Waiting.DRAINING)
+
+
+def _ranked(fleet: Fleet, live: tuple[PodView, ...], now_s: float) -> tuple[PodView, ...]:
+    """Best victim first: already draining, stuck, then the least loaded, youngest first."""
+
+    def rank(pod: PodView) -> tuple[bool, bool, float, float, str]:
+        return (
+            pod.draining_since_s is None,
+            not _stuck(fleet, pod, now_s),
+            fleet.loads.get(pod.uid, NEVER),
+            -pod.created_s,
+            pod.name,
+        )
+
+    return tuple(sorted(live, key=rank))
+
+
+def _stuck(fleet: Fleet, pod: PodView, now_s: float) -> bool:
+    return (
+        not pod.ready
+        and pod.draining_since_s is None
+        and (now_s - pod.created_s > fleet.patience_s)
+    )
+
+
+def _expired(fleet: Fleet, pod: PodView, now_s: float) -> bool:
+    if pod.draining_since_s is None:
+        return False
+    state = fleet.drains.get(pod.uid)
+    if state is not None and state.done:
+        return False
+    return now_s - pod.draining_since_s > fleet.drain_s + DRAIN_GRACE_SECONDS
+
+
+def _needs_drain(fleet: Fleet, pod: PodView, now_s: float) -> bool:
+    if pod.draining_since_s is None:
+        return not _stuck(fleet, pod, now_s)
+    state = fleet.drains.get(pod.uid)
+    return state is not None and not (state.announced or state.refusing)
+
+
+def _gone_quietly(fleet: Fleet, pod: PodView, now_s: float) -> bool:
+    if pod.draining_since_s is None:
+        return _stuck(fleet, pod, now_s)
+    state = fleet.drains.get(pod.uid)
+    return state is not None and state.done

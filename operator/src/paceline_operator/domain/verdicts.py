@@ -1,0 +1,200 @@
+"""Conditions from what was seen: each from live pods and the last tick, never from hope."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from paceline_operator.api.choice import ConditionStatus
+from paceline_operator.api.conditions import ConditionType, Verdict, timestamp
+from paceline_operator.autopilot.decision import Tick
+from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.domain.pods import PodView, Problem
+
+TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What one pass saw, as conditions need it.
+
+    Attributes:
+        pods: All pods that exist.
+        wanted: Replicas wanted, None while unknown.
+        template_hash: Template pods should be of.
+        rolling_out: Whether pods of another template are being replaced.
+        was_ready: Condition `Ready` before.
+        ready_before: Ready pods at the pass before.
+        proxy_ready: Whether the proxy serves; True where there is none.
+        proxy_problem: What keeps it from serving.
+        refused: Why the spec cannot be served as written.
+        stuck: The Deployment has given up waiting for progress.
+        waiting: What a scale-in waits for.
+        yielded: Knob -> writer it has yielded to.
+        tick: What the autopilot said, None where it did not run.
+    """
+
+    pods: tuple[PodView, ...] = ()
+    wanted: int | None = None
+    template_hash: str = ""
+    rolling_out: bool = False
+    was_ready: bool = False
+    ready_before: int = 0
+    proxy_ready: bool = True
+    proxy_problem: Problem | None = None
+    refused: Problem | None = None
+    stuck: bool = False
+    waiting: str | None = None
+    yielded: Mapping[str, str] = field(default_factory=dict)
+    tick: Tick | None = None
+
+    @property
+    def live(self) -> tuple[PodView, ...]:
+        """Pods that count as replicas."""
+        return tuple(pod for pod in self.pods if pod.live)
+
+    @property
+    def ready_count(self) -> int:
+        """Live pods that serve."""
+        return sum(pod.ready for pod in self.live)
+
+    @property
+    def problem(self) -> Problem | None:
+        """The most frequent problem among pods that do not serve, with its count."""
+        found = [pod.problem for pod in self.live if pod.problem is not None]
+        if not found:
+            return None
+        reason, count = Counter(each.reason for each in found).most_common(1)[0]
+        first = next(each for each in found if each.reason == reason)
+        return Problem(reason, f"{count} of {len(self.live)} pods: {first.message}")
+
+
+def ready(sight: Sight) -> Verdict:
+    """Whether the fleet serves with as many pods as wanted.
+
+    Once it does, a scale-out in progress does not make it unready: the pods that served
+    before still do.
+    """
+    return _hindered(sight) or _served(sight)
+
+
+def _hindered(sight: Sight) -> Verdict | None:
+    """What keeps the fleet from serving, with its cause."""
+    count = sight.ready_count
+    if sight.refused is not None and not count:
+        return Verdict(FALSE, sight.refused.reason, sight.refused.message)
+    if sight.problem is not None:
+        return Verdict(FALSE, sight.problem.reason, sight.problem.message)
+    if not sight.proxy_ready and count:
+        problem = sight.proxy_problem or Problem("ProxyNotReady", "not ready yet")
+        return Verdict(FALSE, problem.reason, f"proxy: {problem.message}")
+    return None
+
+
+def _served(sight: Sight) -> Verdict:
+    count, wanted = sight.ready_count, sight.wanted or 0
+    if sight.wanted == 0:
+        return Verdict(TRUE, "ScaledToZero", "no replicas are wanted")
+    enough = min(wanted, sight.ready_before) if sight.was_ready else wanted
+    if count == 0 or sight.wanted is None or count < enough:
+        return Verdict(FALSE, "PodsNotReady", f"{count} of {wanted} pods are ready")
+    if not any(p.ready for p in sight.live if p.template_hash == sight.template_hash):
+        return Verdict(FALSE, "RollingOut", "no pod of the new template serves yet")
+    message = "the wanted pods are ready" if count >= wanted else "pods serve while more start"
+    return Verdict(TRUE, "PodsReady", message)
+
+
+def stalled(sight: Sight) -> Verdict | None:
+    """What needs a person, if anything."""
+    if sight.refused is not None:
+        return Verdict(TRUE, sight.refused.reason, sight.refused.message)
+    if sight.stuck:
+        problem = sight.problem or Problem("", "pods did not become ready in time")
+        return Verdict(TRUE, "ProgressDeadlineExceeded", problem.message)
+    return None
+
+
+def reconciling(sight: Sight) -> Verdict | None:
+    """What is under way, if anything."""
+    if sight.rolling_out:
+        return Verdict(TRUE, "RollingOut", "pods are being replaced")
+    if sight.waiting is not None:
+        return Verdict(TRUE, "ScalingIn", sight.waiting)
+    wanted = sight.wanted or 0
+    if sight.ready_count < wanted:
+        return Verdict(TRUE, "PodsStarting", "fewer pods are ready than wanted")
+    if len(sight.live) > wanted or any(pod.deleting for pod in sight.pods):
+        return Verdict(TRUE, "PodsLeaving", "more pods exist than wanted")
+    if not sight.proxy_ready:
+        return Verdict(TRUE, "ProxyStarting", "the proxy is not ready yet")
+    return None
+
+
+def metrics_fresh(sight: Sight) -> Verdict:
+    """Whether every serving pod was measured lately."""
+    if sight.tick is None or not any(pod.serving for pod in sight.pods):
+        return Verdict(UNKNOWN, "NoPods", "no pod serves, so there is nothing to measure")
+    if sight.tick.data is DataClass.FRESH:
+        return Verdict(TRUE, "Fresh")
+    if sight.tick.data is DataClass.STALE:
+        return Verdict(FALSE, "Stale", "measurements are old: knobs are held")
+    return Verdict(FALSE, "Absent", "no measurements: knobs are held, nothing is lowered")
+
+
+def slo_met(sight: Sight) -> Verdict:
+    """Whether every objective holds over its window."""
+    measured = sight.tick.slo if sight.tick is not None else ()
+    if not measured:
+        return Verdict(UNKNOWN, "NoObjective", "no objective is set or measured")
+    missed = [each.name for each in measured if each.met is False]
+    if missed:
+        return Verdict(FALSE, "ObjectiveMissed", f"missed: {', '.join(missed)}")
+    unproven = [each.name for each in measured if each.met is None]
+    if unproven:
+        return Verdict(UNKNOWN, "TooFewSamples", f"not enough samples: {', '.join(unproven)}")
+    return Verdict(TRUE, "ObjectivesMet")
+
+
+def slo_feasible(sight: Sight) -> Verdict:
+    """Whether the model says that the objectives can be met."""
+    found = sight.tick.feasibility if sight.tick is not None else None
+    if found is None or found.feasible is None:
+        text = found.message if found is not None else ""
+        return Verdict(UNKNOWN, "ModelLearning", text or "no trusted estimate yet")
+    if found.feasible:
+        return Verdict(TRUE, "Feasible", found.message)
+    return Verdict(FALSE, "Infeasible", found.message)
+
+
+def scaling_limited(sight: Sight) -> Verdict:
+    """Whether something holds replicas away from what demand asks for."""
+    limit = sight.tick.scaling_limit if sight.tick is not None else None
+    if limit is None:
+        return Verdict(FALSE, "NotLimited")
+    until = ""
+    if limit.expires_s is not None:
+        expiry = timestamp(datetime.fromtimestamp(limit.expires_s, UTC))
+        until = f" (until {expiry})" if expiry not in limit.message else ""
+    return Verdict(TRUE, limit.reason.value, f"{limit.message}{until}")
+
+
+def conflict(sight: Sight) -> Verdict:
+    """Whether a knob has yielded to another writer."""
+    if not sight.yielded:
+        return Verdict(FALSE, "NoConflict")
+    told = "; ".join(f"{knob} is left to {who}" for knob, who in sorted(sight.yielded.items()))
+    return Verdict(TRUE, "ForeignWriter", f"{told}; resumed 10 minutes after it is gone")
+
+
+def verdicts(sight: Sight) -> dict[ConditionType, Verdict]:
+    """All conditions but `Reconciling` and `Stalled`, which are set together."""
+    return {
+        ConditionType.READY: ready(sight),
+        ConditionType.METRICS_FRESH: metrics_fresh(sight),
+        ConditionType.SLO_MET: slo_met(sight),
+        ConditionType.SLO_FEASIBLE: slo_feasible(sight),
+        ConditionType.SCALING_LIMITED: scaling_limited(sight),
+        ConditionType.CONFLICT: conflict(sight),
+    }

@@ -1,0 +1,60 @@
+"""What every tick shares: clients, the store, the queue, the installation's part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from paceline_operator.api.choice import Mode
+from paceline_operator.domain.platform import Platform
+from paceline_operator.kube.client import KubeClient
+from paceline_operator.kube.event import EventRecorder
+from paceline_operator.kube.store import Key, Store
+from paceline_operator.metrics import HttpFetch, Scraper
+from paceline_operator.reconcile.engine_admin import EngineAdmin
+from paceline_operator.reconcile.instruments import Instruments
+from paceline_operator.reconcile.queue import WorkQueue
+from paceline_operator.reconcile.session import Session
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """Everything a tick needs.
+
+    Attributes:
+        client: Kubernetes.
+        engines: Admin ports of engines.
+        fetch: Reads engines' metrics.
+        store: What was last seen of every watched object.
+        queue: Objects to look at, and when.
+        events: Tells users.
+        platform: The installation's part of rendering.
+        max_mode: Most autonomy any object gets here.
+        clock: Seconds since the epoch.
+        instruments: The operator's own metrics.
+        sessions: Memory of each object between ticks.
+    """
+
+    client: KubeClient
+    engines: EngineAdmin
+    fetch: HttpFetch
+    store: Store
+    queue: WorkQueue[Key]
+    events: EventRecorder
+    platform: Platform
+    max_mode: Mode
+    clock: Callable[[], float]
+    instruments: Instruments
+    sessions: dict[Key, Session] = field(default_factory=dict)
+
+    def session(self, key: Key) -> Session:
+        """Memory of one object, made at first sight."""
+        if key not in self.sessions:
+            self.sessions[key] = Session(scraper=Scraper(self.fetch))
+        return self.sessions[key]
+
+    def forget(self, key: Key) -> None:
+        """Drop all that is known of an object that is gone."""
+        self.sessions.pop(key, None)
+        self.store.forget_service(*key)
+        self.instruments.forget(*key)

@@ -1,0 +1,249 @@
+"""Gathers what one pass needs: from the store, from engines, and from lists now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from base64 import b64decode
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from paceline_operator.api.status import InferenceServiceStatus
+from paceline_operator.api.v1alpha1 import InferenceServiceSpec
+from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.autopilot.memory import load_memory
+from paceline_operator.domain import modes, pods
+from paceline_operator.domain.arguments import TOKEN_FILE
+from paceline_operator.domain.contract import HEALTH_PORT, HealthPath
+from paceline_operator.domain.names import LABEL_COMPONENT, PROXY, derive
+from paceline_operator.domain.ownership import WINDOW_S, autoscaler_of
+from paceline_operator.domain.pods import PodView, Problem
+from paceline_operator.domain.scale_in import DrainState
+from paceline_operator.kube.client import Object
+from paceline_operator.kube.read import fetch, fetch_children
+from paceline_operator.kube.resource import (
+    AUTOSCALER,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    INFERENCE_SERVICE,
+    POD,
+    SCALED_OBJECT,
+    SECRET,
+    SERVICE,
+)
+from paceline_operator.kube.store import Key
+from paceline_operator.metrics import SCRAPE_INTERVAL_S, Target
+from paceline_operator.reconcile.context import Context
+from paceline_operator.reconcile.engine_admin import EngineError
+from paceline_operator.reconcile.observed import Observed
+from paceline_operator.reconcile.session import Session, load_writers
+
+log = logging.getLogger(__name__)
+
+RESYNC_S = 300.0
+T = TypeVar("T")
+
+
+async def gather(ctx: Context, key: Key) -> Observed | None:
+    """Everything about one object, or None where it is gone or going.
+
+    Raises:
+        KubeError: A list or read failed.
+    """
+    session, now_s = ctx.session(key), ctx.clock()
+    if now_s - session.resynced_at_s > RESYNC_S:
+        await _resync(ctx, key, session)
+        session.resynced_at_s = now_s
+    service = ctx.store.get(INFERENCE_SERVICE, *key)
+    if service is None or service["metadata"].get("deletionTimestamp"):
+        return None
+    status = _status(service)
+    if session.memory is None:
+        session.memory = load_memory((status.memory or {}).get("pilot"))
+        session.writers = load_writers(status.memory)
+    spec, refused = _spec(ctx, service)
+    children = _children(ctx, key, session)
+    fleet = pods.read_pods(ctx.store.children(POD, *key))
+    is_measured = await _measure(ctx, session, fleet, children, now_s)
+    token = session.token or ""
+    await _reports(ctx, session, fleet, token)
+    return Observed(
+        service=service,
+        now_s=now_s,
+        token=token,
+        spec=spec,
+        refused=refused,
+        status=status,
+        children=children,
+        deployment=children.get((DEPLOYMENT.kind, derive(key[1]))),
+        proxy=children.get((DEPLOYMENT.kind, derive(key[1], PROXY))),
+        proxy_problem=_proxy_problem(ctx, key),
+        pods=fleet,
+        scrape=session.scrape,
+        reports=_by_uid(session, fleet),
+        drains=await _drains(ctx, fleet, token),
+        memory=session.memory,
+        writers=session.writers,
+        autoscaler=_autoscaler(ctx, key, session, now_s),
+        retry_drain_at_s=session.retry_drain_at_s,
+        is_measured=is_measured,
+    )
+
+
+async def _resync(ctx: Context, key: Key, session: Session) -> None:
+    """List what is otherwise watched: repairs missed events, and reads the Secret."""
+    service = await fetch(ctx.client, INFERENCE_SERVICE, *key)
+    if service is None:
+        ctx.store.forget_service(*key)
+        known = ctx.store.get(INFERENCE_SERVICE, *key)
+        if known is not None:
+            ctx.store.remove(INFERENCE_SERVICE, known)
+        return
+    ctx.store.put(INFERENCE_SERVICE, service)
+    for kind in (DEPLOYMENT, SERVICE, CONFIG_MAP, POD):
+        items = await fetch_children(ctx.client, kind, *key)
+        ctx.store.replace_children(kind, *key, items)
+    session.secret = await fetch(ctx.client, SECRET, key[0], derive(key[1], "admin"))
+    session.token = _token(session.secret) or session.token or secrets.token_urlsafe(32)
+
+
+def _token(secret: Object | None) -> str | None:
+    encoded = ((secret or {}).get("data") or {}).get(TOKEN_FILE)
+    return b64decode(encoded).decode(errors="replace").strip() if encoded else None
+
+
+def _status(service: Mapping[str, Any]) -> InferenceServiceStatus:
+    try:
+        return InferenceServiceStatus.model_validate(service.get("status") or {})
+    except ValidationError as error:
+        log.warning("%s: stored status not understood: %s", service["metadata"]["name"], error)
+        return InferenceServiceStatus()
+
+
+def _spec(
+    ctx: Context, service: Mapping[str, Any]
+) -> tuple[InferenceServiceSpec | None, Problem | None]:
+    try:
+        spec = InferenceServiceSpec.model_validate(service.get("spec") or {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return None, Problem("InvalidSpec", f"spec.{where}: {first['msg']}")
+    return modes.capped(spec, ctx.max_mode), None
+
+
+def _children(ctx: Context, key: Key, session: Session) -> dict[tuple[str, str], Object]:
+    found = {
+        (kind.kind, item["metadata"]["name"]): item
+        for kind in (DEPLOYMENT, SERVICE, CONFIG_MAP)
+        for item in ctx.store.children(kind, *key)
+    }
+    if session.secret is not None:
+        found[SECRET.kind, session.secret["metadata"]["name"]] = session.secret
+    return found
+
+
+def _proxy_problem(ctx: Context, key: Key) -> Problem | None:
+    items = ctx.store.children(POD, *key)
+    views = (pods.read_pod(i) for i in items if i["metadata"]["labels"][LABEL_COMPONENT] == PROXY)
+    return next((view.problem for view in views if view.live and view.problem), None)
+
+
+def _autoscaler(ctx: Context, key: Key, session: Session, now_s: float) -> str | None:
+    items = [
+        item
+        for kind in (AUTOSCALER, SCALED_OBJECT)
+        for item in ctx.store.in_namespace(kind, key[0])
+    ]
+    found = autoscaler_of(items, derive(key[1]))
+    if found is not None:
+        session.autoscaler = (found, now_s)
+    if session.autoscaler is None or now_s - session.autoscaler[1] > WINDOW_S:
+        return None
+    return session.autoscaler[0]
+
+
+async def _measure(
+    ctx: Context,
+    session: Session,
+    fleet: Iterable[PodView],
+    children: Mapping[tuple[str, str], Object],
+    now_s: float,
+) -> bool:
+    """One round of scraping, if one is due."""
+    if now_s - session.scraped_at_s < SCRAPE_INTERVAL_S - 0.05:
+        return False
+    deployment = next((c for (kind, _), c in children.items() if kind == DEPLOYMENT.kind), None)
+    current = _template_hash(deployment)
+    targets = [
+        Target(uid=pod.uid, url=_metrics_url(pod.ip), current=pod.template_hash == current)
+        for pod in fleet
+        if pod.ip is not None and not pod.finished
+    ]
+    session.scrape = await session.scraper.scrape(targets, now_s)
+    session.scraped_at_s = now_s
+    return True
+
+
+def _template_hash(deployment: Object | None) -> str:
+    template = ((deployment or {}).get("spec") or {}).get("template") or {}
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    return str(annotations.get(pods.ANNOTATION_TEMPLATE, ""))
+
+
+def _metrics_url(ip: str) -> str:
+    host = f"[{ip}]" if ":" in ip else ip
+    return f"http://{host}:{HEALTH_PORT}{HealthPath.METRICS}"
+
+
+async def _reports(ctx: Context, session: Session, fleet: tuple[PodView, ...], token: str) -> None:
+    """Ask engines whose report is missing or older than what they were scraped with."""
+    known = {pod.incarnation for pod in fleet}
+    session.reports = {k: v for k, v in session.reports.items() if k in known}
+    asked = [pod for pod in fleet if _wants_report(session, pod)]
+    answers = await _all(asked, lambda pod: ctx.engines.tunables(pod.ip or "", token))
+    by_uid: dict[str, PodTunables] = answers
+    for pod in asked:
+        if pod.uid in by_uid:
+            session.reports[pod.incarnation] = by_uid[pod.uid]
+
+
+def _wants_report(session: Session, pod: PodView) -> bool:
+    if pod.ip is None or not pod.ready or not pod.live:
+        return False
+    report = session.reports.get(pod.incarnation)
+    reading = session.scrape.pods.get(pod.uid) if session.scrape is not None else None
+    if report is None:
+        return True
+    # A scrape that is older than the last push shows the revision before it.
+    return reading is not None and not reading.error and reading.tunables_revision > report.revision
+
+
+def _by_uid(session: Session, fleet: Iterable[PodView]) -> dict[str, PodTunables]:
+    return {
+        pod.uid: session.reports[pod.incarnation]
+        for pod in fleet
+        if pod.incarnation in session.reports
+    }
+
+
+async def _drains(ctx: Context, fleet: Iterable[PodView], token: str) -> dict[str, DrainState]:
+    marked = [p for p in fleet if p.live and p.ip is not None and p.draining_since_s is not None]
+    return await _all(marked, lambda pod: ctx.engines.drain_state(pod.ip or "", token))
+
+
+async def _all(asked: list[PodView], ask: Callable[[PodView], Awaitable[T]]) -> dict[str, T]:
+    """Ask pods at once; those that do not answer are missing from the result."""
+
+    async def one(pod: PodView) -> tuple[str, T] | None:
+        try:
+            return pod.uid, await ask(pod)
+        except EngineError as error:
+            log.debug("pod %s: %s", pod.name, error)
+            return None
+
+    answers = await asyncio.gather(*(one(pod) for pod in asked))
+    return dict(answer for answer in answers if answer is not None)

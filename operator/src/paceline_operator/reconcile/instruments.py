@@ -1,0 +1,52 @@
+"""The operator's own metrics."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_OBJECT = ("namespace", "name")
+
+
+class Instruments:
+    """Families under the prefix `paceline_operator_`."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.ticks = Counter(
+            "paceline_operator_ticks", "Passes over objects.", ("result",), registry=registry
+        )
+        self.tick_seconds = Histogram(
+            "paceline_operator_tick_seconds", "Length of one pass.", registry=registry
+        )
+        self.decisions = Counter(
+            "paceline_operator_decisions",
+            "Decisions, holds included.",
+            (*_OBJECT, "knob", "action", "reason"),
+            registry=registry,
+        )
+        self.replicas = Gauge(
+            "paceline_operator_replicas_wanted", "Replicas wanted.", _OBJECT, registry=registry
+        )
+        self.ready = Gauge(
+            "paceline_operator_replicas_ready", "Pods that serve.", _OBJECT, registry=registry
+        )
+        self.budget = Gauge(
+            "paceline_operator_max_num_batched_tokens",
+            "Token budget asked of the engines.",
+            _OBJECT,
+            registry=registry,
+        )
+        self.attainment = Gauge(
+            "paceline_operator_slo_attainment_ratio",
+            "Share of samples within target, 0 to 1.",
+            (*_OBJECT, "slo"),
+            registry=registry,
+        )
+        self.queue_depth = Gauge(
+            "paceline_operator_queue_depth", "Objects waiting for a pass.", registry=registry
+        )
+
+    def forget(self, namespace: str, name: str) -> None:
+        """Drop the series of an object that is gone."""
+        for family in (self.replicas, self.ready, self.budget, self.attainment, self.decisions):
+            family.remove_by_labels({"namespace": namespace, "name": name})

@@ -1,0 +1,70 @@
+"""What is remembered of one object between ticks; all of it can be lost and found again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline_operator.autopilot.decision import Tick
+from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.domain.ownership import Write
+from paceline_operator.kube.client import Object
+from paceline_operator.metrics import Scrape, Scraper
+
+NEVER = float("-inf")
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """Memory of one object.
+
+    Attributes:
+        scraper: Measurements of its pods.
+        scrape: Last round.
+        scraped_at_s: When that was.
+        resynced_at_s: When the children were last listed instead of watched.
+        secret: The Secret as last read; Secrets are not watched.
+        token: Admin token.
+        reports: Incarnation of a pod -> what its engine reported last.
+        memory: The autopilot's memory, None before it was read from the status.
+        writers: Foreign writes of replicas that still count.
+        autoscaler: Name of an autoscaler on the Deployment, and when it was last seen.
+        last_tick: What the autopilot said last.
+        stepped_generation: Generation it was last asked for.
+        written_at_s: Last write of the status.
+        retry_drain_at_s: No new drain before this.
+        expected_gone: UID -> name of pods that a scale-in should remove.
+    """
+
+    scraper: Scraper
+    scrape: Scrape | None = None
+    scraped_at_s: float = NEVER
+    resynced_at_s: float = NEVER
+    secret: Object | None = None
+    token: str | None = None
+    reports: dict[str, PodTunables] = field(default_factory=dict)
+    memory: Memory | None = None
+    writers: tuple[Write, ...] = ()
+    autoscaler: tuple[str, float] | None = None
+    last_tick: Tick | None = None
+    stepped_generation: int = 0
+    written_at_s: float = NEVER
+    retry_drain_at_s: float = 0.0
+    expected_gone: dict[str, str] = field(default_factory=dict)
+
+
+def load_writers(stored: Mapping[str, Any] | None) -> tuple[Write, ...]:
+    """Foreign writes remembered in a status; what cannot be read is left out."""
+    found = (stored or {}).get("writers") or ()
+    return tuple(
+        Write(str(each["manager"]), float(each["time"]))
+        for each in found
+        if isinstance(each, dict) and "manager" in each and "time" in each
+    )
+
+
+def dump_writers(writers: tuple[Write, ...]) -> list[dict[str, Any]]:
+    """Foreign writes as JSON values."""
+    return [{"manager": each.manager, "time": each.time_s} for each in writers]
