@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from e2e.cluster.pki import Subject
-
 from tests.support.apiserver import ApiServer
 
 APPLY = "application/apply-patch+yaml"
@@ -32,15 +31,19 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Calls as administrator."""
+    """Calls as one user."""
 
     url: str
     trust: ssl.SSLContext
 
     @classmethod
-    def to(cls, server: ApiServer) -> Rest:
-        """Client of a running server."""
-        pair = server.authority.issue("admin", Subject("admin", "system:masters"))
+    def to(cls, server: ApiServer, user: str = "admin", group: str = "system:masters") -> Rest:
+        """Client of a running server, by default as administrator.
+
+        A service account is `system:serviceaccount:<namespace>:<name>`.
+        """
+        file = "".join(c if c.isalnum() else "-" for c in user)
+        pair = server.authority.issue(file, Subject(user, group))
         trust = ssl.create_default_context(cafile=str(server.authority.ca.certificate))
         trust.load_cert_chain(pair.certificate, pair.key)
         return cls(server.url, trust)
