@@ -1,7 +1,7 @@
 """Where the compiled programs are: a cache keyed by module versions and sources.
 
 `build` fills the cache; everything else asks here. A module's key is a digest of its go.mod,
-go.sum and Go files, so a change compiles that module alone and old programs stay usable.
+go.sum and source files, so a change compiles that module alone and old programs stay usable.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "kubernetes": ("kubebox",),
     "containerd": ("containerd", "containerd-shim-runc-v2", "ctr"),
     "helm": ("helm",),
+    "pause": ("pause",),
 }
 """Programs that each module builds."""
 
@@ -35,7 +36,12 @@ KUBEBOX_LINKS = (
 def module_key(source: Path) -> str:
     """Digest of a module's versions and sources."""
     digest = hashlib.sha256()
-    files = [source / "go.mod", source / "go.sum", *sorted(source.glob("*.go"))]
+    files = [
+        source / "go.mod",
+        source / "go.sum",
+        *sorted(source.glob("*.go")),
+        *sorted(source.glob("*.c")),
+    ]
     for file in files:
         content = file.read_bytes() if file.exists() else b""
         digest.update(f"{file.name}\0{len(content)}\0".encode() + content)
@@ -51,6 +57,16 @@ def link_directory(cache: Path) -> Path:
     """Directory with a link to every program: the one to put on PATH."""
     keys = "".join(module_key(MODULES / module) for module in PROGRAMS)
     return cache / "bin" / hashlib.sha256(keys.encode()).hexdigest()[:16]
+
+
+def links(cache: Path) -> dict[str, Path]:
+    """Every name in the link directory, with the program that it stands for."""
+    named = {
+        program: module_directory(cache, module) / program
+        for module, programs in PROGRAMS.items()
+        for program in programs
+    }
+    return {**named, **dict.fromkeys(KUBEBOX_LINKS, named["kubebox"])}
 
 
 def is_built(cache: Path, module: str) -> bool:

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from e2e.cluster.errors import CommandError
 
@@ -31,6 +32,7 @@ def attempt(
     *,
     stdin: str | None = None,
     environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
     timeout_s: float = 120.0,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a program, whatever comes of it; absence and time-out read as exit 127 and 124."""
@@ -39,6 +41,7 @@ def attempt(
             command,
             input=stdin,
             env=environment,
+            cwd=directory,
             capture_output=True,
             text=True,
             errors="replace",

@@ -90,6 +90,8 @@ sandbox = "{PAUSE_IMAGE}"
 # Without CAP_SYS_RESOURCE the refused write to oom_score_adj would fail every pod.
 restrict_oom_score_adj = {restrict}
 netns_mounts_under_state_dir = true
+# Programs without root may serve low ports: cluster DNS does.
+enable_unprivileged_ports = true
 ignore_deprecation_warnings = ["io.containerd.deprecation/cgroup-v1"]
 
 [plugins.'io.containerd.cri.v1.runtime'.cni]

@@ -46,6 +46,7 @@ class Settings:
         provider: `built` or `existing`.
         context: Kubeconfig context of an existing cluster; empty for a built one.
         node: Name of the node.
+        foreign_kubeconfig: File that names an existing cluster; unused for a built one.
     """
 
     state: Path
@@ -53,10 +54,13 @@ class Settings:
     provider: str = "built"
     context: str = ""
     node: str = "paceline-node"
+    foreign_kubeconfig: Path = Path()
 
     @property
     def kubeconfig(self) -> Path:
-        """Kubeconfig of the cluster's administrator."""
+        """Kubeconfig to use: the administrator's, or the one that names an existing cluster."""
+        if self.provider == "existing":
+            return self.foreign_kubeconfig
         return self.state / "kubeconfig" / "admin.conf"
 
     @property
@@ -96,7 +100,13 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
         cache=_directory(environment, "PACELINE_CACHE", Path.home() / ".cache" / "paceline"),
         provider=provider,
         context=context if provider == "existing" else "",
+        foreign_kubeconfig=_foreign_kubeconfig(environment),
     )
+
+
+def _foreign_kubeconfig(environment: Mapping[str, str]) -> Path:
+    first = environment.get("KUBECONFIG", "").split(":")[0]
+    return Path(first) if first else Path.home() / ".kube" / "config"
 
 
 def _directory(environment: Mapping[str, str], name: str, default: Path) -> Path:

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,9 +23,9 @@ import (
 	"github.com/coredns/coredns/coremain"
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli"
 	kubectl "k8s.io/kubectl/pkg/cmd"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
@@ -34,13 +35,20 @@ import (
 
 func run(command *cobra.Command) { os.Exit(cli.Run(command)) }
 
+// kubectl prints its errors and picks its exit codes by itself.
+func runKubectl() {
+	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
+		kubectlutil.CheckErr(err)
+	}
+}
+
 var programs = map[string]func(){
 	"kube-apiserver":          func() { run(apiserver.NewAPIServerCommand()) },
 	"kube-controller-manager": func() { run(controllers.NewControllerManagerCommand()) },
 	"kube-scheduler":          func() { run(scheduler.NewSchedulerCommand()) },
 	"kube-proxy":              func() { run(proxy.NewProxyCommand()) },
-	"kubelet":                 func() { run(kubelet.NewKubeletCommand(genericapiserver.SetupSignalContext())) },
-	"kubectl":                 func() { run(kubectl.NewDefaultKubectlCommand()) },
+	"kubelet":                 func() { run(kubelet.NewKubeletCommand(context.Background())) },
+	"kubectl":                 func() { runKubectl() },
 	"etcd":                    func() { etcdmain.Main(os.Args) },
 	"coredns":                 coremain.Run,
 }

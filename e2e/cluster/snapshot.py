@@ -1,0 +1,83 @@
+"""The machine as a cluster could change it, taken before `up` and compared after `down`."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from e2e.cluster import cgroups, firewall, network, procfs
+from e2e.cluster.firewall import Chain
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What was there.
+
+    Attributes:
+        interfaces: Names of network interfaces.
+        mounts: Mount points.
+        rules: Firewall rules and chains.
+        settings: Kernel settings that the cluster may change.
+        cgroups: Whether the cluster's cgroup is there, as a list of none or one.
+    """
+
+    interfaces: tuple[str, ...]
+    mounts: tuple[str, ...]
+    rules: tuple[str, ...]
+    settings: dict[str, str]
+    cgroups: tuple[str, ...] = ()
+
+    def write(self, path: Path) -> None:
+        """Writes it as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=1))
+
+
+def take() -> Snapshot:
+    """Looks at the machine now."""
+    return Snapshot(
+        interfaces=tuple(network.interfaces()),
+        mounts=tuple(sorted(map(str, procfs.mount_points(Path("/"))))),
+        rules=tuple(rule for family in firewall.FAMILIES for rule in firewall.rules(family)),
+        settings=network.read_settings(),
+        cgroups=(cgroups.ROOT,) if cgroups.exists() else (),
+    )
+
+
+def read(path: Path) -> Snapshot | None:
+    """Reads one, or None where there is none to be read."""
+    try:
+        found = json.loads(path.read_text())
+        lists = {name: tuple(found[name]) for name in ("interfaces", "mounts", "rules", "cgroups")}
+        return Snapshot(settings=dict(found["settings"]), **lists)
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def chains_in(snapshot: Snapshot) -> set[Chain]:
+    """The chains that were there."""
+    words = (rule.split() for rule in snapshot.rules)
+    return {
+        Chain(family, table, first.removeprefix(":"))
+        for family, table, first, *_ in words
+        if first.startswith(":")
+    }
+
+
+def left_over(before: Snapshot, after: Snapshot) -> list[str]:
+    """What is there now and was not there before, in words."""
+    pairs = {
+        "interface": (before.interfaces, after.interfaces),
+        "mount": (before.mounts, after.mounts),
+        "rule": (before.rules, after.rules),
+        "cgroup": (before.cgroups, after.cgroups),
+    }
+    found = [
+        f"{kind} {item}"
+        for kind, (old, new) in pairs.items()
+        for item in sorted(set(new) - set(old))
+    ]
+    changed = [
+        f"setting {name} is {after.settings[name]}, was {value}"
+        for name, value in sorted(before.settings.items())
+        if name in after.settings and after.settings[name] != value
+    ]
+    return found + changed
