@@ -57,6 +57,11 @@ class Drain:
         if self._began_at is None:
             self._began_at = self._clock()
 
+    def skip_grace(self) -> None:
+        """Refuses from now on; without a drain that is on, nothing changes."""
+        if self._began_at is not None:
+            self._began_at = min(self._began_at, self._clock() - self._grace_s)
+
     def undo(self) -> bool:
         """Ends the drain; False where the process is going to exit."""
         if self.terminal:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from typing import override
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -16,6 +15,7 @@ from prometheus_client.core import (
     Metric,
 )
 from prometheus_client.registry import Collector
+from typing_extensions import override
 
 from paceline_engine.message import LoopState, StepStats
 from paceline_engine.server import metric_names as names
@@ -31,6 +31,7 @@ class StepSums:
         self.moments = Moments()
         self.buckets = [0] * (len(names.STEP_EDGES) + 1)
         self.busy_s = 0.0
+        self.longest_s = 0.0
         self.at_budget = 0
         self.preemptions = 0
 
@@ -48,6 +49,7 @@ class StepSums:
         )
         self.buckets[bisect_left(names.STEP_EDGES, step.duration_s)] += 1
         self.busy_s += step.duration_s
+        self.longest_s = max(self.longest_s, step.duration_s)
         self.at_budget += step.at_budget
         self.preemptions += step.preemptions
 

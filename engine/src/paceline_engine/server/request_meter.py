@@ -104,6 +104,8 @@ class RequestMeter:
 
     def complete(self, outcome: str) -> None:
         """The answer is whole; `outcome` is `stop` or `length`."""
+        if self._first_at is None:
+            self.emitted()  # an answer without text: its end is its first sign of life
         now = self._metering.clock()
         metrics = self._metering.metrics
         metrics.ended(outcome)

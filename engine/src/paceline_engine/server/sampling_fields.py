@@ -11,6 +11,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from paceline_engine.sampling import SamplingParams
+
+SEED_MASK = 2**64 - 1
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
 MAX_STOPS = 32
@@ -107,3 +110,22 @@ class SamplingFields(BaseModel):
     def output_limit(self) -> int | None:
         """Output tokens asked for; None leaves it to the route."""
         return self.max_tokens
+
+    def params(self, *, max_tokens: int, drawn_seed: int) -> SamplingParams:
+        """Settings for the engine.
+
+        Args:
+            max_tokens: Output limit of this prompt.
+            drawn_seed: Used where the caller gives none.
+        """
+        defaults = SamplingParams()
+        temperature, top_p = self.temperature, self.top_p
+        return SamplingParams(
+            temperature=defaults.temperature if temperature is None else temperature,
+            top_p=defaults.top_p if top_p is None else top_p,
+            top_k=max(0, self.top_k or 0),
+            seed=(drawn_seed if self.seed is None else self.seed) & SEED_MASK,
+            max_tokens=max_tokens,
+            ignore_eos=bool(self.ignore_eos),
+            stop_token_ids=self.stop_token_ids or (),
+        )

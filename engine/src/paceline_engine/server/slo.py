@@ -9,10 +9,11 @@ force when it arrived.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol, override
+from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
+from typing_extensions import override
 
 from paceline_engine.server import metric_names as names
 from paceline_engine.server.admin_wire import Slo, SloMetric

@@ -1,0 +1,127 @@
+"""`paceline-engine serve`: reads flags and model, opens the ports, runs engine and server."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import uvloop
+
+from paceline_engine.client import ZmqEngineClient
+from paceline_engine.planning import StartError, check_device, plan, served_name
+from paceline_engine.server.access import TokenFile, TokenFileError
+from paceline_engine.server.admin_wire import TunablesRequest
+from paceline_engine.server.flags import COMMAND, EXIT_BAD_START, Flag
+from paceline_engine.server.lifecycle import Access, Ports, Startup, serve
+from paceline_engine.server.listeners import PortError, bind
+from paceline_engine.server.options import OptionError, ServeOptions, parse
+from paceline_engine.server.settings import ServerSettings
+from paceline_engine.server.start_values import StartValuesError, read_start_values
+from paceline_engine.tokenizer import TokenizerLoadError, load_tokenizer
+
+LOOPBACK: Final = "127.0.0.1"
+
+_log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code."""
+    try:
+        options = parse(sys.argv[1:] if arguments is None else arguments)
+        _configure_logging(options.log_level)
+        return _serve(options)
+    except (OptionError, StartError) as error:
+        print(f"{COMMAND}: {' '.join(str(error).split())}", file=sys.stderr)
+        return EXIT_BAD_START
+
+
+def _configure_logging(level: str) -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=level.upper(),
+        format=f"{COMMAND}: %(levelname)s: %(message)s",
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def _serve(options: ServeOptions) -> int:
+
+    startup = prepare(options)
+
+    async def run() -> int:
+        return await serve(startup, ZmqEngineClient(startup.config))
+
+    return uvloop.run(run())
+
+
+def prepare(options: ServeOptions) -> Startup:
+    """Decides and opens everything that a start needs.
+
+    Raises:
+        StartError: The first thing that stands in its way.
+    """
+    check_device(options)
+    start_values = _start_values(options)
+    try:
+        tokenizer = load_tokenizer(options.model)
+    except TokenizerLoadError as error:
+        raise StartError(str(error)) from error
+    config = plan(options, tokenizer, start_values)
+    settings = ServerSettings(
+        model_name=served_name(options),
+        drain_seconds=options.drain_seconds,
+        drain_grace_seconds=options.drain_grace_seconds,
+        max_queued_requests=options.max_queued_requests,
+        max_queued_tokens=options.max_queued_tokens,
+        max_body_bytes=options.max_body_bytes,
+    )
+    return Startup(
+        settings=settings,
+        config=config,
+        tokenizer=tokenizer,
+        start_values=start_values,
+        access=_access(options),
+        ports=_ports(options),
+    )
+
+
+def _start_values(options: ServeOptions) -> TunablesRequest | None:
+    """What peers agreed on; a broken file is said and passed over.
+
+    An engine with its own start values serves better than one that does not start.
+    """
+    if options.tunables_dir is None:
+        return None
+    try:
+        return read_start_values(options.tunables_dir)
+    except StartValuesError as error:
+        _log.warning("%s; starting with the flags' values", error)
+        return None
+
+
+def _access(options: ServeOptions) -> Access:
+
+    try:
+        keys, tokens = (
+            TokenFile(path) if path else None
+            for path in (options.api_key_file, options.admin_token_file)
+        )
+    except TokenFileError as error:
+        raise StartError(str(error)) from error
+    return Access(api_keys=keys, admin_tokens=tokens)
+
+
+def _ports(options: ServeOptions) -> Ports:
+    """Binds the ports; without a token the admin port is for this machine only."""
+    admin_host = options.host if options.admin_token_file else LOOPBACK
+    try:
+        return Ports(
+            api=bind(options.host, options.port, Flag.PORT),
+            health=bind(options.host, options.health_port, Flag.HEALTH_PORT),
+            admin=bind(admin_host, options.admin_port, Flag.ADMIN_PORT),
+        )
+    except PortError as error:
+        raise StartError(str(error)) from error

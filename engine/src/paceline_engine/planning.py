@@ -1,0 +1,276 @@
+"""Decides how an engine starts: flags and model in, plain configuration out. No torch.
+
+Every mistake is a `StartError` of one line; `main` prints it and exits with code 2.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from paceline_engine.config import (
+    Device,
+    EngineConfig,
+    StepTimeLaw,
+    budget_floor,
+    round_up,
+)
+from paceline_engine.runner.profiles import UnknownProfileError, find_profile
+from paceline_engine.server.admin_wire import TunablesRequest
+from paceline_engine.server.flags import Flag
+from paceline_engine.server.options import ServeOptions
+from paceline_engine.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from paceline_engine.weights import ModelConfig
+
+DEFAULT_PROFILE: Final = "llama-3-8b-a100"
+SIMULATED_MODEL_LEN: Final = 8192
+SIMULATED_KV_BYTES_PER_TOKEN: Final = 128 * 1024  # Llama-3-8B in 16 bit
+DEFAULT_BATCHED_TOKENS: Final = {Device.SIMULATED: 2048, Device.CPU: 512}
+CGROUP_DIR: Final = Path("/sys/fs/cgroup")
+
+
+class StartError(Exception):
+    """The engine cannot start as asked; the message is one line with a remedy."""
+
+
+def resolve_device(options: ServeOptions) -> Device:
+    """The device to use.
+
+    Raises:
+        StartError: It is not there, or there is no model for it.
+    """
+    device = Device.CPU if options.device is Device.AUTO else options.device
+    if device is Device.CUDA:
+        raise StartError(f"{Flag.DEVICE}: cuda is not supported yet; use cpu or simulated")
+    if device is not Device.SIMULATED and options.model is None:
+        raise StartError(
+            f"{Flag.MODEL} is missing; give a GGUF file or a directory, or {Flag.DEVICE} simulated"
+        )
+    return device
+
+
+def check_device(options: ServeOptions) -> None:
+    """Whether the device and its profile exist, before anything is loaded.
+
+    Raises:
+        StartError: One does not; says which there are.
+    """
+    resolve_device(options)
+    try:
+        find_profile(options.profile or DEFAULT_PROFILE)
+    except UnknownProfileError as error:
+        raise StartError(f"{Flag.PROFILE}: {error}") from error
+
+
+def served_name(options: ServeOptions) -> str:
+    """The name that clients use: given, or from the model's path."""
+    if options.served_name:
+        return options.served_name
+    return Path(options.model).name.removesuffix(".gguf") if options.model else "simulated"
+
+
+def plan(
+    options: ServeOptions, tokenizer: Tokenizer, start_values: TunablesRequest | None
+) -> EngineConfig:
+    """The engine's configuration.
+
+    Raises:
+        StartError: Flags contradict each other or the model, or memory does not suffice.
+    """
+    device = resolve_device(options)
+    ceiling = options.max_num_batched_tokens or DEFAULT_BATCHED_TOKENS[device]
+    model_len, num_kv_blocks = _sizes(options, device, ceiling)
+    law = _law(options) if device is Device.SIMULATED else None
+    config = EngineConfig(
+        model_path=options.model,
+        device=device,
+        max_model_len=model_len,
+        max_num_batched_tokens=ceiling,
+        max_num_seqs=options.max_num_seqs,
+        initial_batched_tokens=_initial(
+            options.initial_batched_tokens,
+            ceiling,
+            Flag.INITIAL_BATCHED_TOKENS,
+            start_values and start_values.max_num_batched_tokens,
+        ),
+        initial_running_seqs=_initial(
+            options.initial_running_seqs,
+            options.max_num_seqs,
+            Flag.INITIAL_RUNNING_SEQS,
+            start_values and start_values.max_num_running_seqs,
+        ),
+        num_kv_blocks=num_kv_blocks,
+        vocab_size=tokenizer.vocab_size,
+        eos_token_ids=tokenizer.eos_token_ids,
+        block_size=options.block_size,
+        num_threads=options.threads or usable_cpus(),
+        step_time_law=law,
+        load_seconds=options.load_seconds,
+    )
+    _check_ceiling(config)
+    return config
+
+
+def _check_ceiling(config: EngineConfig) -> None:
+    least = budget_floor(1, config.budget_step)
+    if config.max_num_batched_tokens < least:
+        raise StartError(
+            f"{Flag.MAX_NUM_BATCHED_TOKENS} {config.max_num_batched_tokens} is too small; "
+            f"the least is {least}"
+        )
+
+
+def _initial(given: int | None, ceiling: int, flag: Flag, agreed: int | None) -> int:
+    """Start value of a knob: what peers agreed on, else the flag, else the ceiling."""
+    if given is not None and given > ceiling:
+        raise StartError(f"{flag} {given} is above the ceiling of {ceiling}")
+    return min(agreed or given or ceiling, ceiling)
+
+
+def _sizes(options: ServeOptions, device: Device, ceiling: int) -> tuple[int, int]:
+    """Longest request in tokens, and KV blocks."""
+    if device is Device.SIMULATED:
+        return _simulated_sizes(options)
+    return _real_sizes(options, ceiling)
+
+
+def _model_config(path: str) -> ModelConfig:
+    from paceline_engine.weights import (  # noqa: PLC0415 loads numpy
+        CheckpointError,
+        read_model_config,
+    )
+
+    try:
+        return read_model_config(path)
+    except CheckpointError as error:
+        raise StartError(str(error)) from error
+    except OSError as error:
+        raise StartError(f"cannot read model {path}: {error.strerror}") from error
+
+
+def _model_len(options: ServeOptions, context_length: int) -> int:
+    if options.max_model_len is not None and options.max_model_len > context_length:
+        raise StartError(
+            f"{Flag.MAX_MODEL_LEN} {options.max_model_len} is above the model's context of "
+            f"{context_length} tokens"
+        )
+    return options.max_model_len or context_length
+
+
+def _simulated_sizes(options: ServeOptions) -> tuple[int, int]:
+    if options.model is None:
+        model_len = options.max_model_len or SIMULATED_MODEL_LEN
+        bytes_per_token = SIMULATED_KV_BYTES_PER_TOKEN
+    else:
+        model = _model_config(options.model)
+        model_len = _model_len(options, model.context_length)
+        bytes_per_token = model.kv_bytes_per_token
+    if options.kv_cache_memory is None:
+        capacity = find_profile(options.profile or DEFAULT_PROFILE).kv_capacity_tokens
+    else:
+        capacity = options.kv_cache_memory // bytes_per_token
+    blocks = capacity // options.block_size
+    if blocks < round_up(model_len, options.block_size) // options.block_size:
+        raise StartError(
+            f"too little memory: the KV cache holds {capacity} tokens and one request may have "
+            f"{model_len}; raise {Flag.KV_CACHE_MEMORY} or lower {Flag.MAX_MODEL_LEN}"
+        )
+    return model_len, blocks
+
+
+def _real_sizes(options: ServeOptions, ceiling: int) -> tuple[int, int]:
+    from paceline_engine.runner.memory_plan import (  # noqa: PLC0415 loads numpy
+        InsufficientMemoryError,
+        plan_memory,
+    )
+
+    model = _model_config(options.model or "")
+    model_len = _model_len(options, model.context_length)
+    wanted = options.kv_cache_memory
+    block_bytes = model.kv_bytes_per_token * options.block_size
+    if wanted is not None and wanted < block_bytes:
+        raise StartError(f"{Flag.KV_CACHE_MEMORY} is below one KV block of {block_bytes} bytes")
+    try:
+        memory = plan_memory(
+            model,
+            available_bytes=available_memory_bytes(),
+            max_model_len=model_len,
+            max_num_batched_tokens=ceiling,
+            max_num_seqs=options.max_num_seqs,
+            block_size=options.block_size,
+            num_kv_blocks=None if wanted is None else wanted // block_bytes,
+        )
+    except InsufficientMemoryError as error:
+        raise StartError(str(error)) from error
+    return model_len, memory.num_kv_blocks
+
+
+def _law(options: ServeOptions) -> StepTimeLaw:
+    if options.step_coefficients is not None:
+        return parse_law(options.step_coefficients)
+    return find_profile(options.profile or DEFAULT_PROFILE).law
+
+
+def parse_law(text: str) -> StepTimeLaw:
+    """Reads `base_ms=9.8,per_token_ms=0.05,...`.
+
+    Raises:
+        StartError: An unknown or missing coefficient, or one that is not a number >= 0.
+    """
+    known = [field.name for field in fields(StepTimeLaw)]
+    given: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = part.partition("=")
+        if name not in known:
+            raise StartError(
+                f"{Flag.STEP_COEFFICIENTS}: {name!r} is unknown; choose from {', '.join(known)}"
+            )
+        given[name] = _coefficient(name, number)
+    if not {"base_ms", "per_token_ms"} <= given.keys():
+        raise StartError(f"{Flag.STEP_COEFFICIENTS}: base_ms and per_token_ms are needed")
+    return StepTimeLaw(**given)
+
+
+def _coefficient(name: str, number: str) -> float:
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise StartError(f"{Flag.STEP_COEFFICIENTS}: {name}={number} is not a number >= 0")
+    return value
+
+
+def usable_cpus() -> int:
+    """CPUs this process may use: its affinity, cut to whole CPUs of its quota."""
+    allowed = len(os.sched_getaffinity(0))
+    quota, period = (_cgroup("cpu.max") or "max 100000").split()[:2]
+    if quota == "max":
+        return allowed
+    return max(1, min(allowed, int(quota) // int(period)))
+
+
+def available_memory_bytes() -> int:
+    """Memory this process may still take: what the machine has, inside its cgroup's limit."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    available = os.sysconf("SC_AVPHYS_PAGES") * page
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            available = int(line.split()[1]) * 1024
+    limit = _cgroup("memory.max")
+    if limit is None or limit == "max":
+        return available
+    return min(available, int(limit) - int(_cgroup("memory.current") or 0))
+
+
+def _cgroup(name: str) -> str | None:
+    """A setting of this process's cgroup (version 2), as seen from inside a container."""
+    try:
+        return (CGROUP_DIR / name).read_text(encoding="ascii").strip()
+    except OSError:
+        return None

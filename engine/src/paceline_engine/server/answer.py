@@ -1,0 +1,126 @@
+"""Runs a call and writes its answer, whole or as server-sent events.
+
+Nothing is sent before the first piece is there, so what goes wrong until then has its own
+status. A client that leaves ends the call, also while a whole answer is in the making.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from typing_extensions import override
+
+from paceline_engine.server.call import Call
+from paceline_engine.server.errors import ApiError
+from paceline_engine.server.generation import AbandonedError, Piece
+from paceline_engine.server.shape import Shape
+
+DONE: Final = b"data: [DONE]\n\n"
+EVENT_HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+def event(data: bytes) -> bytes:
+    """One server-sent event; JSON has no line breaks in it."""
+    return b"data: " + data + b"\n\n"
+
+
+async def _on_leave(receive: Receive, call: Call) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    call.cancel()
+
+
+class Answer(Response):
+    """Base: admits the call, watches the client, writes.
+
+    Args:
+        call: What to run.
+        shape: How to write it.
+    """
+
+    def __init__(self, call: Call, shape: Shape) -> None:
+        super().__init__()
+        self._call = call
+        self._shape = shape
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._call:
+            watcher = asyncio.create_task(_on_leave(receive, self._call))
+            try:
+                await self._write(send)
+            except AbandonedError:
+                pass
+            finally:
+                watcher.cancel()
+
+    async def _write(self, send: Send) -> None:
+        raise NotImplementedError
+
+
+class WholeAnswer(Answer):
+    """The answer in one piece."""
+
+    @override
+    async def _write(self, send: Send) -> None:
+        texts: dict[int, list[str]] = {}
+        reasons: dict[int, str | None] = {}
+        async for index, piece in self._call.pieces():
+            texts.setdefault(index, []).append(piece.text)
+            reasons[index] = piece.finish_reason
+            self._call.written(index, piece)
+        choices = [Piece("".join(texts[index]), reasons[index]) for index in sorted(texts)]
+        body = self._shape.whole(choices, self._call.usage)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+class EventStream(Answer):
+    """The answer as it comes.
+
+    Args:
+        call: What to run.
+        shape: How to write it.
+        with_usage: Whether a last chunk carries the usage.
+    """
+
+    def __init__(self, call: Call, shape: Shape, *, with_usage: bool) -> None:
+        super().__init__(call, shape)
+        self._with_usage = with_usage
+        self._begun: set[int] = set()
+
+    @override
+    async def _write(self, send: Send) -> None:
+        try:
+            async for index, piece in self._call.pieces():
+                await self._write_piece(send, index, piece)
+        except ApiError as error:
+            if not self._begun:
+                raise
+            await self._end(send, event(error.body()))
+            return
+        usage = event(self._shape.closing(self._call.usage)) if self._with_usage else b""
+        await self._end(send, usage + DONE)
+
+    async def _write_piece(self, send: Send, index: int, piece: Piece) -> None:
+        if not self._begun:
+            await send({"type": "http.response.start", "status": 200, "headers": EVENT_HEADERS})
+        is_first = index not in self._begun
+        self._begun.add(index)
+        chunk = self._shape.chunk(index, piece, is_first=is_first, with_usage=self._with_usage)
+        await send({"type": "http.response.body", "body": event(chunk), "more_body": True})
+        self._call.written(index, piece)
+
+    async def _end(self, send: Send, body: bytes) -> None:
+        await send({"type": "http.response.body", "body": body, "more_body": False})

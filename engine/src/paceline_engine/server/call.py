@@ -1,0 +1,137 @@
+"""One HTTP call to a generating route: its prompts, admitted together, run side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from paceline_engine.server.errors import OverloadedError, UnavailableError
+from paceline_engine.server.generation import Generation, Piece
+from paceline_engine.server.sampling_fields import SamplingFields
+from paceline_engine.server.service import Service
+from paceline_engine.server.wire import Usage
+
+Indexed = tuple[int, Piece]
+
+
+class Call:
+    """Checked prompts of one call; used as a context manager around their run.
+
+    Args:
+        service: Engine and meters.
+        body: The checked body.
+        prompts: Token ids; each fits.
+        received_at: Monotonic time of the call's first byte.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        body: SamplingFields,
+        prompts: Sequence[tuple[int, ...]],
+        received_at: float,
+    ) -> None:
+        self._service = service
+        self._body = body
+        self._prompts = prompts
+        self._received_at = received_at
+        self._generations: list[Generation] = []
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens so far, over all prompts."""
+        prompt = sum(each.prompt_tokens for each in self._generations)
+        output = sum(each.output_tokens for each in self._generations)
+        return Usage(prompt_tokens=prompt, completion_tokens=output, total_tokens=prompt + output)
+
+    def __enter__(self) -> Self:
+        """Admits all prompts, or none.
+
+        Raises:
+            OverloadedError: Too much waits.
+            UnavailableError: Loading, draining or dead.
+        """
+        self._admit()
+        self._generations = [self._generation(prompt) for prompt in self._prompts]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for generation in self._generations:
+            generation.close()
+
+    def cancel(self) -> None:
+        """The client has left."""
+        for generation in self._generations:
+            generation.cancel()
+
+    def written(self, index: int, piece: Piece) -> None:
+        """A piece has been passed on."""
+        self._generations[index].written(piece)
+
+    async def pieces(self) -> AsyncIterator[Indexed]:
+        """Pieces of all prompts as they come, each with its prompt's index.
+
+        Raises:
+            AbandonedError: `cancel` was called.
+            ApiError: The engine failed.
+        """
+        if len(self._generations) == 1:
+            async for piece in self._generations[0].pieces():
+                yield 0, piece
+            return
+        async for indexed in _merge(self._generations):
+            yield indexed
+
+    def _admit(self) -> None:
+        lengths = [len(prompt) for prompt in self._prompts]
+        metering = self._service.metering
+        for length in lengths:
+            metering.offer(length)
+        try:
+            self._service.check_open()
+            self._service.admission.enter(lengths)
+        except (OverloadedError, UnavailableError) as refusal:
+            for _ in lengths:
+                metering.refuse(str(refusal.code))
+            raise
+
+    def _generation(self, prompt: tuple[int, ...]) -> Generation:
+        room = self._service.config.max_request_tokens - len(prompt)
+        wanted = self._body.output_limit
+        sampling = self._body.params(
+            max_tokens=room if wanted is None else min(wanted, room),
+            drawn_seed=self._service.draw_seed(),
+        )
+        return Generation(self._service, prompt, sampling, self._body.stop, self._received_at)
+
+
+async def _merge(generations: Sequence[Generation]) -> AsyncIterator[Indexed]:
+    queue: asyncio.Queue[Indexed | Exception] = asyncio.Queue()
+
+    async def pump(index: int, generation: Generation) -> None:
+        try:
+            async for piece in generation.pieces():
+                queue.put_nowait((index, piece))
+        except Exception as error:  # noqa: BLE001 handed to the consumer, which raises it
+            queue.put_nowait(error)
+
+    pumps = [asyncio.create_task(pump(*each)) for each in enumerate(generations)]
+    running = len(pumps)
+    try:
+        while running:
+            item = await queue.get()
+            if isinstance(item, Exception):
+                raise item
+            running -= item[1].finish_reason is not None
+            yield item
+    finally:
+        for each in pumps:
+            each.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)

@@ -1,0 +1,88 @@
+"""What surrounds each call on the API port: its id, the drain's header, the count, defects."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+import uuid
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from paceline_engine.server.errors import InternalError
+from paceline_engine.server.service import Service
+
+REQUEST_ID: Final = b"x-request-id"
+_ECHOED: Final = re.compile(rb"[\x21-\x7e]{1,128}")
+
+_log = logging.getLogger(__name__)
+
+
+def request_id(scope: Scope) -> bytes:
+    """The caller's request id, or a new one where there is none fit to repeat."""
+    for name, value in scope["headers"]:
+        if name == REQUEST_ID and _ECHOED.fullmatch(value):
+            return bytes(value)
+    return uuid.uuid4().hex.encode()
+
+
+def log_defect(error: Exception) -> None:
+    """Logs where an unexpected error arose; its text may hold a prompt and is left out."""
+    where = "".join(traceback.format_tb(error.__traceback__))
+    _log.error("defect: %s at\n%s", type(error).__name__, where)
+
+
+class Envelope:
+    """ASGI wrapper around the API.
+
+    Args:
+        app: The API.
+        service: Calls are counted in it, its drain decides about connections.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one call."""
+        if scope["type"] != "http":
+            return
+        own_id = request_id(scope)
+        started = False
+
+        async def send_enveloped(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message = {**message, "headers": [*message["headers"], *self._headers(own_id)]}
+            await send(message)
+
+        self._service.calls.enter()
+        try:
+            await self._app(scope, receive, send_enveloped)
+        except Exception as error:  # noqa: BLE001 a defect ends one call, never the server
+            log_defect(error)
+            if started:
+                raise ConnectionAbortedError from None
+            await send_error(InternalError("internal error; the log says where"), send_enveloped)
+        finally:
+            self._service.calls.leave()
+
+    def _headers(self, own_id: bytes) -> list[tuple[bytes, bytes]]:
+        headers = [(REQUEST_ID, own_id)]
+        if self._service.drain.active:
+            headers.append((b"connection", b"close"))
+        return headers
+
+
+async def send_error(error: InternalError, send: Send) -> None:
+    """Writes an error's answer."""
+    body = error.body()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,155 @@
+"""One prompt on its way through the engine: token ids in, measured pieces of text out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from paceline_engine.client import EngineDeadError
+from paceline_engine.message import TokenOutput
+from paceline_engine.request import FinishReason, Request
+from paceline_engine.sampling import SamplingParams
+from paceline_engine.server.errors import InternalError, UnavailableError
+from paceline_engine.server.service import Service
+from paceline_engine.server.stop_strings import StopFilter
+
+
+class AbandonedError(Exception):
+    """The client has left; there is nobody to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Text that may be shown; the last one of an output has a finish reason."""
+
+    text: str
+    finish_reason: str | None = None
+
+
+class Generation:
+    """Runs one admitted prompt.
+
+    The consumer iterates `pieces`, calls `written` after each one it has passed on, and
+    `close` in any case.
+
+    Args:
+        service: Engine, tokenizer, meters.
+        prompt: Token ids that fit.
+        sampling: How to draw.
+        stops: Stop strings.
+        received_at: Monotonic time of the request's first byte.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        prompt: tuple[int, ...],
+        sampling: SamplingParams,
+        stops: tuple[str, ...],
+        received_at: float,
+    ) -> None:
+        self._client = service.client
+        self._admission = service.admission
+        self._request = Request(
+            request_id=next(service.request_ids), prompt_token_ids=prompt, sampling=sampling
+        )
+        self._decoder = service.tokenizer.incremental_decoder()
+        self._stops = StopFilter(stops)
+        self._meter = service.metering.admit(received_at, len(prompt))
+        self._is_queued = True
+        self._is_open = True
+        self._failed = False
+        self._cancelled = False
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Length of the prompt."""
+        return len(self._request.prompt_token_ids)
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens of the answer so far."""
+        return self._meter.output_tokens
+
+    async def pieces(self) -> AsyncIterator[Piece]:
+        """Runs the prompt; ends after the piece with a finish reason.
+
+        Raises:
+            AbandonedError: `cancel` was called.
+            InternalError: The engine failed on this request.
+            UnavailableError: The engine is dead.
+        """
+        if self._cancelled:
+            raise AbandonedError
+        try:
+            async for output in self._client.submit(self._request):
+                piece = self._take(output)
+                if piece.text or piece.finish_reason:
+                    yield piece
+                if piece.finish_reason:
+                    return
+        except EngineDeadError as error:
+            self._failed = True
+            raise UnavailableError(f"the engine is gone: {error}") from error
+
+    def written(self, piece: Piece) -> None:
+        """The piece has been passed on."""
+        if piece.text:
+            self._meter.emitted()
+        if piece.finish_reason:
+            self._is_open = False
+            self._meter.complete(piece.finish_reason)
+
+    def cancel(self) -> None:
+        """Withdraws the prompt; `pieces` ends with an `AbandonedError`."""
+        self._cancelled = True
+        self._client.abort(self._request.request_id)
+
+    def close(self) -> None:
+        """Frees what an unfinished prompt holds; safe to call at any time, twice too."""
+        self._leave_queue()
+        if self._is_open:
+            self._is_open = False
+            self.cancel()
+            self._meter.abandon("error" if self._failed else "abort")
+
+    def _leave_queue(self) -> None:
+        if self._is_queued:
+            self._is_queued = False
+            self._admission.leave(self.prompt_tokens)
+
+    def _take(self, output: TokenOutput) -> Piece:
+        if output.queue_s is not None:
+            self._meter.queued(output.queue_s)
+        self._leave_queue()
+        text = self._show(output.token_ids)
+        if self._stops.matched:
+            self.cancel()
+            return Piece(text, FinishReason.STOP.value)
+        match output.finish_reason:
+            case None:
+                return Piece(text)
+            case FinishReason.STOP | FinishReason.LENGTH as reason:
+                return self._last(text, reason)
+            case FinishReason.ABORT:
+                raise AbandonedError
+            case FinishReason.ERROR:
+                self._failed = True
+                raise InternalError(f"the engine could not go on: {output.error}")
+
+    def _show(self, token_ids: tuple[int, ...]) -> str:
+        text: list[str] = []
+        count = 0
+        for token_id in token_ids:
+            count += 1
+            text.append(self._stops.push(self._decoder.push((token_id,))))
+            if self._stops.matched:
+                break
+        self._meter.tokens(count)
+        return "".join(text)
+
+    def _last(self, text: str, reason: FinishReason) -> Piece:
+        text += self._stops.push(self._decoder.flush())
+        if self._stops.matched:
+            reason = FinishReason.STOP
+        return Piece(text + self._stops.flush(), reason.value)

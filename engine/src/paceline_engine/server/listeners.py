@@ -1,0 +1,138 @@
+"""Sockets and HTTP servers of the three ports, all on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+from typing_extensions import override
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from paceline_engine.server.errors import BadRequestError
+
+BACKLOG: Final = 2048
+IDLE_CONNECTION_S: Final = 75
+CLOSE_S: Final = 2  # for connections whose answers have ended
+TICK_S: Final = 1.0  # how often the Date header moves
+
+
+class PortError(Exception):
+    """A port cannot be bound; the message is one line."""
+
+
+def bind(host: str, port: int, flag: str) -> socket.socket:
+    """Binds and listens; port 0 takes a free one.
+
+    Args:
+        host: Address, IPv4 or IPv6.
+        port: TCP port.
+        flag: Flag to name in an error.
+
+    Raises:
+        PortError: In use, forbidden, or no such address.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise PortError(
+            f"cannot listen on {host}:{port}: {reason}; choose another with {flag}"
+        ) from error
+    except OverflowError as error:
+        raise PortError(f"{flag}: {port} is no port") from error
+
+
+class StampedProtocol(HttpToolsProtocol):
+    """Notes when each request's first byte was read from the socket, before it is parsed.
+
+    The time is in the ASGI scope as `state["received_at"]`, in seconds of `time.monotonic`.
+    """
+
+    _read_at = 0.0
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._read_at = time.monotonic()
+        super().data_received(data)
+
+    @override
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["state"]["received_at"] = self._read_at
+
+    @override
+    def send_400_response(self, msg: str) -> None:
+        body = BadRequestError("this is not a valid HTTP request").body()
+        self.transport.write(
+            b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(body), body)
+        )
+        self.transport.close()
+
+
+class HttpServer(uvicorn.Server):
+    """A server that leaves signals to the process and ends when told."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=StampedProtocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=IDLE_CONNECTION_S,
+                timeout_graceful_shutdown=CLOSE_S,
+            )
+        )
+        self._stop = asyncio.Event()
+
+    @override
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    @override
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), TICK_S)
+
+    def stop(self) -> None:
+        """Closes the socket and, after a moment, every connection."""
+        self.should_exit = True
+        self._stop.set()
+
+
+class Listeners:
+    """The HTTP servers and the tasks that run them.
+
+    Args:
+        apps: Each application with its bound socket.
+    """
+
+    def __init__(self, *apps: tuple[ASGIApp, socket.socket]) -> None:
+        self._servers = [(HttpServer(app), bound) for app, bound in apps]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Starts to serve."""
+        self._tasks = [
+            asyncio.create_task(server.serve([bound])) for server, bound in self._servers
+        ]
+
+    async def stop(self) -> None:
+        """Ends all of them."""
+        for server, _ in self._servers:
+            server.stop()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,98 @@
+"""What the three ports share: one engine, its counters, its drain, its tunables."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from paceline_engine.client import EngineClient
+from paceline_engine.config import EngineConfig
+from paceline_engine.message import LoopState
+from paceline_engine.server.admission import Admission
+from paceline_engine.server.calls import Calls
+from paceline_engine.server.drain import Drain, DrainPhase
+from paceline_engine.server.errors import UnavailableError
+from paceline_engine.server.liveness import silence_limit_s
+from paceline_engine.server.loop_metrics import LoopCollector
+from paceline_engine.server.request_meter import Metering
+from paceline_engine.server.settings import ServerSettings
+from paceline_engine.server.tunables import Tunables
+from paceline_engine.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """The served model.
+
+    Attributes:
+        settings: Start-up settings of the server.
+        config: Start-up settings of the engine.
+        tokenizer: The model's.
+        client: The engine.
+        metering: Request metrics and objectives.
+        loop_metrics: Engine loop metrics.
+        admission: Limits on what waits.
+        drain: State of the drain.
+        tunables: Live knobs and their revision.
+        calls: Calls in progress on the API port.
+        clock: Monotonic seconds.
+        wall_clock: Unix time in seconds.
+        draw_seed: Seeds for requests that name none.
+        created: Unix time of the start.
+        request_ids: Source of request ids.
+    """
+
+    settings: ServerSettings
+    config: EngineConfig
+    tokenizer: Tokenizer
+    client: EngineClient
+    metering: Metering
+    loop_metrics: LoopCollector
+    admission: Admission
+    drain: Drain
+    tunables: Tunables
+    calls: Calls
+    clock: Callable[[], float]
+    wall_clock: Callable[[], int]
+    draw_seed: Callable[[], int]
+    created: int
+    request_ids: itertools.count[int] = field(default_factory=itertools.count)
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the engine can take requests."""
+        return self.client.ready.is_set() and not self.client.failed.is_set()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether routers should send requests here."""
+        return self.is_serving and not self.drain.active
+
+    def check_open(self) -> None:
+        """Whether a new request may enter.
+
+        Raises:
+            UnavailableError: Loading, draining, or dead; `code` is the rejection reason.
+        """
+        if self.client.failed.is_set():
+            raise UnavailableError("the engine has failed", code="not_ready")
+        if not self.client.ready.is_set():
+            raise UnavailableError("the model is still loading; retry soon", code="not_ready")
+        if self.drain.phase is DrainPhase.REFUSING:
+            raise UnavailableError("this replica is draining; retry", code="draining")
+
+    def why_dead(self, first_step_allowance_s: float) -> str | None:
+        """Why the engine counts as dead, in one line; None while it lives.
+
+        Args:
+            first_step_allowance_s: Length that a step may have before any was seen.
+        """
+        if self.client.failure is not None:
+            return self.client.failure
+        state: LoopState = self.client.state
+        busy = bool(self.calls.running or state.requests_running or state.requests_waiting)
+        longest_s = max(first_step_allowance_s, self.loop_metrics.steps.longest_s)
+        silent_s = self.clock() - self.client.last_heartbeat_s
+        limit_s = silence_limit_s(longest_s, busy=busy)
+        return f"no heartbeat for {silent_s:.1f} s" if silent_s > limit_s else None

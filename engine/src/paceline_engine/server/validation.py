@@ -1,0 +1,47 @@
+"""From bytes to checked bodies; each mistake becomes a 400 that names the field."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from paceline_engine.server.errors import BadRequestError
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+def parse_body(model: type[Body], raw: bytes) -> Body:
+    """Reads a JSON body.
+
+    Raises:
+        BadRequestError: Not JSON, or a field is wrong; the given values are not repeated.
+    """
+    try:
+        return model.model_validate_json(raw)
+    except ValidationError as error:
+        raise bad_request(error) from error
+
+
+def bad_request(error: ValidationError) -> BadRequestError:
+    """The first mistake of a validation as a 400."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    if first["type"] == "json_invalid":
+        return BadRequestError("the body is not valid JSON", code="invalid_json")
+    if first["type"] == "unsupported_field":
+        field = str(first["ctx"]["field"])
+        return BadRequestError(
+            f"{field}: this value is not supported yet; leave it out",
+            param=field,
+            code="unsupported",
+        )
+    path = [part for part in first["loc"] if isinstance(part, int) or _is_field(part)]
+    if not path:
+        return BadRequestError("the body must be a JSON object", code="invalid_value")
+    where = ".".join(str(part) for part in path)
+    return BadRequestError(f"{where}: {first['msg']}", param=str(path[0]), code="invalid_value")
+
+
+def _is_field(part: str) -> bool:
+    """Whether a location names a field; pydantic mixes in the kinds of a union."""
+    return part.isidentifier() and part not in {"str", "int"}
