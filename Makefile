@@ -30,7 +30,7 @@ demo: ## The main job on a real local cluster, start to report
 
 demo-down: ## Remove what the demo left: fleet, cluster, interfaces
 	@$(SETUP) operator
-	@$(OP)/python -m e2e.cluster down
+	@$(OP)/python -m e2e.demo --down
 
 .PHONY: test unit lint types imports
 test: ## Everything that guards main: static checks, tests, one smoke test on the cluster

@@ -15,7 +15,7 @@ import aiohttp
 import psutil
 from kubernetes_asyncio import client, config
 
-from e2e.demo.timeline import Decision, Sample, decisions_of, sample_of
+from e2e.demo.timeline import Decision, PodTimes, Sample, decisions_of, pod_times, sample_of
 
 INTERVAL_S = 2.0
 
@@ -25,12 +25,14 @@ class Observer:
 
     Attributes:
         samples: Oldest first.
+        pods: Pod UID -> its times, also of pods that are gone; the first readiness counts.
     """
 
     def __init__(
         self, kubeconfig: Path, namespace: str, name: str, context: str | None = None
     ) -> None:
         self.samples: list[Sample] = []
+        self.pods: dict[str, PodTimes] = {}
         self._decisions: dict[tuple[float, str, str], Decision] = {}
         self._where = (kubeconfig, context, namespace, name)
         self._stop = threading.Event()
@@ -84,5 +86,9 @@ class Observer:
     def _keep(self, service: dict[str, Any], pods: list[dict[str, Any]]) -> None:
         cpu = psutil.cpu_percent()
         self.samples.append(sample_of(service, pods, at_s=time.time(), cpu_percent=cpu))
+        for pod in pods:
+            uid = pod["metadata"]["uid"]
+            if uid not in self.pods or self.pods[uid].ready_s is None:
+                self.pods[uid] = pod_times(pod)
         for decision in decisions_of(service):
             self._decisions[(decision.at_s, decision.knob, decision.reason)] = decision

@@ -46,6 +46,29 @@ class Decision:
     message: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTimes:
+    """When one pod was made and when it first served, Unix seconds."""
+
+    created_s: float
+    ready_s: float | None = None
+
+    @property
+    def cold_start_s(self) -> float | None:
+        """From creation to the first readiness, None while it never was ready."""
+        return None if self.ready_s is None else self.ready_s - self.created_s
+
+
+def pod_times(pod: Mapping[str, Any]) -> PodTimes:
+    """Reads a pod's times; Kubernetes gives them in whole seconds."""
+    conditions = pod.get("status", {}).get("conditions", [])
+    ready = [c for c in conditions if c["type"] == "Ready" and c["status"] == "True"]
+    return PodTimes(
+        created_s=parse_time(pod["metadata"]["creationTimestamp"]),
+        ready_s=parse_time(ready[0]["lastTransitionTime"]) if ready else None,
+    )
+
+
 def parse_time(text: str) -> float:
     """Unix time of an RFC 3339 time."""
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()

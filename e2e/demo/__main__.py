@@ -1,0 +1,86 @@
+"""`python -m e2e.demo`: the main job on a real cluster, from apply to report.
+
+`--down` removes what it left: fleet, release, cluster, model file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from e2e.cluster.errors import ClusterError
+from e2e.demo import fleet, real, report
+from e2e.demo.story import outcome_of, report_parts
+from e2e.demo.verdict import Outcome, Verdict, judge
+from e2e.install import InstallError, remove_model
+from e2e.kubectl import KubectlError
+from e2e.stand import stand, take_down
+
+NAMESPACE = "paceline-demo"
+RESULTS = Path(__file__).parents[2] / "bench" / "results" / "demo"
+
+
+def main() -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(prog="python -m e2e.demo", description=__doc__)
+    parser.add_argument("--down", action="store_true", help="remove what the demo left")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return _down() if options.down else _demo()
+    except (ClusterError, InstallError, KubectlError, ConnectionError) as error:
+        print(f"demo: stopped: {error}", file=sys.stderr, flush=True)
+        return 2
+    except KeyboardInterrupt:
+        print("demo: interrupted; `make demo-down` removes the cluster", file=sys.stderr)
+        return 130
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _demo() -> int:
+    started = time.monotonic()
+    with stand(NAMESPACE, keep_cluster=True) as place:
+        print("\n== 1. A real model, and a budget moved live ==", flush=True)
+        real_part = real.run(place)
+        print("\n== 2. A fleet, and a threefold load step ==", flush=True)
+        fleet_part = fleet.run(place)
+    outcome = outcome_of(real_part, fleet_part)
+    verdict = judge(outcome)
+    folder = RESULTS / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
+    page = report.write(
+        report_parts(real_part, fleet_part), verdict.line, folder, datetime.now(UTC)
+    )
+    _write_json(folder, outcome, verdict)
+    print(f"\nreport: {page}", flush=True)
+    print(f"took {time.monotonic() - started:.0f} s; `make demo-down` removes the cluster")
+    for reason in verdict.reasons:
+        print(f"  {reason}")
+    print(verdict.line, flush=True)
+    return int(verdict.code)
+
+
+def _write_json(folder: Path, outcome: Outcome, verdict: Verdict) -> None:
+    body = {"command": "make demo", "line": verdict.line, "reasons": verdict.reasons}
+    figures = json.dumps({**body, **asdict(outcome)}, indent=2, default=str)
+    (folder / "figures.json").write_text(figures + "\n")
+
+
+def _down() -> int:
+    take_down()
+    remove_model(Path(os.environ["PACELINE_MODEL"]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

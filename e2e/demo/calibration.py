@@ -1,0 +1,66 @@
+"""Fits the sample's targets to slower machines, from one prompt measured alone.
+
+The targets of `manifests/samples/smollm2.yaml` hold on the class of machine they were chosen
+on. Elsewhere the same prompt is timed first and targets grow by the same factor.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from e2e.chat import stream_chat
+
+REFERENCE_FIRST_MS = 400.0
+"""Time to the first token of the probe where the targets were chosen (2 cores, AVX2)."""
+REFERENCE_GAP_MS = 45.0
+"""Median gap between its further tokens there."""
+TOLERANCE = 1.25
+"""The targets leave this much room, so nearer machines keep them as they are."""
+ROUNDS = 3
+QUESTION = "Write a long story about a river, a village and the people who live there. " * 8
+MAX_TOKENS = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One prompt, answered alone."""
+
+    first_ms: float
+    gap_ms: float
+
+
+def measure(port: int, model: str) -> Probe:
+    """Asks a few times and takes medians; the first answer only warms up."""
+    probes = [_ask(port, model) for _ in range(ROUNDS + 1)][1:]
+    return Probe(
+        first_ms=statistics.median(p.first_ms for p in probes),
+        gap_ms=statistics.median(p.gap_ms for p in probes),
+    )
+
+
+def _ask(port: int, model: str) -> Probe:
+    started = time.monotonic()
+    times = [time.monotonic() for _ in stream_chat(port, model, QUESTION, MAX_TOKENS)]
+    return Probe(first_ms=(times[0] - started) * 1e3, gap_ms=_median_gap_ms(times))
+
+
+def _median_gap_ms(times: Sequence[float]) -> float:
+    gaps = [later - sooner for sooner, later in itertools.pairwise(times)]
+    return statistics.median(gaps) * 1e3 if gaps else 0.0
+
+
+def factor(probe: Probe) -> float:
+    """What the targets are to be multiplied by: 1 where the machine is near enough."""
+    slower = max(probe.first_ms / REFERENCE_FIRST_MS, probe.gap_ms / REFERENCE_GAP_MS)
+    return slower if slower > TOLERANCE else 1.0
+
+
+def scaled(targets_ms: dict[str, int], by: float) -> dict[str, int]:
+    """Targets times a factor, in whole tens of milliseconds."""
+    if by == 1.0:
+        return dict(targets_ms)
+    return {name: round(value * by / 10) * 10 for name, value in targets_ms.items()}

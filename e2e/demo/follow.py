@@ -1,0 +1,67 @@
+"""Follows a running load Job: records as they come, the live table, and moments to act at."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from e2e.demo.live import LiveTable, row_of
+from e2e.job import LoadJob, LoadLog, read_log
+from e2e.kubectl import KubectlError
+from e2e.load.record import Record, read_records
+
+REFRESH_S = 1.0
+
+
+@dataclass(slots=True)
+class Followed:
+    """Records of a Job, growing while it runs.
+
+    Attributes:
+        records: In the order in which requests ended.
+        failed: Why following ended early, if it did.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    failed: str | None = None
+
+
+def follow(
+    job: LoadJob,
+    table: LiveTable,
+    phase: Callable[[float], str],
+) -> LoadLog:
+    """Shows the table until the Job ends, and returns all that it recorded.
+
+    Args:
+        job: Started.
+        table: Shows a row each second.
+        phase: Called each second with the seconds since the start: acts if it is time, and
+            returns the phase's name.
+
+    Raises:
+        KubectlError: The Job failed.
+    """
+    followed = Followed()
+    reader = threading.Thread(target=_read, args=(job, followed), daemon=True)
+    started_s = time.time()
+    reader.start()
+    with table:
+        while reader.is_alive():
+            now_s = time.time()
+            name = phase(now_s - started_s)
+            kept = list(followed.records)
+            table.show(row_of(kept, started_s=started_s, now_s=now_s, phase=name))
+            time.sleep(max(0.05, REFRESH_S - (time.time() - now_s)))
+    job.wait_complete()
+    return read_log(job.lines())
+
+
+def _read(job: LoadJob, followed: Followed) -> None:
+    try:
+        for line in job.follow():
+            followed.records.extend(read_records([line]))
+    except KubectlError as error:
+        followed.failed = str(error)
