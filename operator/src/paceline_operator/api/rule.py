@@ -17,12 +17,14 @@ VALIDATIONS = "x-kubernetes-validations"
 
 
 class Reason(StrEnum):
-    """Machine-readable cause the API server reports for a broken rule."""
+    """Machine-readable cause the API server reports for a broken rule.
+
+    Its `FieldValueDuplicate` is left out: with it the server keeps the message to itself.
+    """
 
     INVALID = "FieldValueInvalid"
     REQUIRED = "FieldValueRequired"
     FORBIDDEN = "FieldValueForbidden"
-    DUPLICATE = "FieldValueDuplicate"
 
 
 @dataclass(frozen=True, slots=True)

@@ -419,7 +419,6 @@ class InferenceServiceSpec(Model):
                 "self.all(a, self.exists_one(b, b.metric == a.metric && b.tier == a.tier && "
                 "b.percentile == a.percentile))",
                 "two objectives share metric, tier and percentile: keep the stricter one",
-                reason=Reason.DUPLICATE,
             )
         ),
     ] = ()
