@@ -36,6 +36,8 @@ class Segment:
         Solves `rate_from t + slope t^2 / 2 = mass` in the form that stays exact for a
         slope of zero.
         """
+        if mass <= 0:
+            return 0.0
         slope = (self.rate_to - self.rate_from) / self.duration_s
         root = math.sqrt(max(0.0, self.rate_from**2 + 2 * slope * mass))
         return 2 * mass / (self.rate_from + root)

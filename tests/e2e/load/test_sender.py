@@ -3,65 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from e2e.load.plan import PlannedRequest
 from e2e.load.record import Outcome, Record
 from e2e.load.sender import Target, open_session, send
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Serve = Callable[[Handler], Awaitable[str]]
-USAGE = {"prompt_tokens": 12, "completion_tokens": 4}
-
-
-@pytest.fixture
-async def serve() -> AsyncIterator[Serve]:
-    servers: list[TestServer] = []
-
-    async def start(handler: Handler) -> str:
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", handler)
-        app.router.add_post("/v1/completions", handler)
-        server = TestServer(app)
-        servers.append(server)
-        await server.start_server()
-        return str(server.make_url(""))
-
-    yield start
-    for server in servers:
-        await server.close()
-
-
-def event(**fields: Any) -> bytes:
-    return b"data: " + json.dumps(fields).encode() + b"\n\n"
-
-
-def text_event(text: str, finish: str | None = None) -> bytes:
-    return event(choices=[{"index": 0, "delta": {"content": text}, "finish_reason": finish}])
-
-
-async def stream_of(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-    await response.prepare(request)
-    return response
-
-
-async def full_stream(request: web.Request) -> web.StreamResponse:
-    response = await stream_of(request)
-    await response.write(text_event(""))
-    for text in ("a", "b", "c"):
-        await response.write(text_event(text))
-        await asyncio.sleep(0.02)
-    await response.write(text_event("d", "length") + event(choices=[], usage=USAGE))
-    await response.write(b"data: [DONE]\n\n")
-    return response
+from tests.e2e.load.serving import USAGE, Handler, Serve, event, full_stream, stream_of, text_event
 
 
 async def reset(request: web.Request) -> web.StreamResponse:
