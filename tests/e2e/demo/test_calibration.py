@@ -1,0 +1,19 @@
+"""Targets on machines slower than the one they were chosen on."""
+
+import pytest
+
+from e2e.demo.calibration import REFERENCE_FIRST_MS, REFERENCE_GAP_MS, Probe, factor, scaled
+
+
+@pytest.mark.parametrize(
+    ("first", "gap", "expected"),
+    [(1.0, 1.0, 1.0), (1.2, 1.1, 1.0), (0.3, 0.3, 1.0), (2.0, 1.0, 2.0), (1.0, 3.0, 3.0)],
+)
+def test_only_slower_machines_get_other_targets(first: float, gap: float, expected: float) -> None:
+    probe = Probe(first_ms=REFERENCE_FIRST_MS * first, gap_ms=REFERENCE_GAP_MS * gap)
+    assert factor(probe) == pytest.approx(expected)
+
+
+def test_targets_grow_together() -> None:
+    assert scaled({"ttft": 4000, "itl": 333}, 1.5) == {"ttft": 6000, "itl": 500}
+    assert scaled({"ttft": 4001, "itl": 333}, 1.0) == {"ttft": 4001, "itl": 333}

@@ -1,0 +1,94 @@
+"""The last line: ok, short or void."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from e2e.demo.verdict import ExitCode, Outcome, judge, recovery_limit_s
+from e2e.load.report import Attainment
+
+
+def attained(share: float, n: int = 1000) -> Attainment:
+    return Attainment(good=round(share * n), total=n, n=n)
+
+
+GOOD = Outcome(
+    requests=900,
+    lost=0,
+    itl_before=attained(0.7),
+    itl_after=attained(0.97),
+    ttft_after=attained(0.98),
+    others={"real TTFT after": attained(0.99)},
+    steps_before=300,
+    steps_after=400,
+    recovery_s=40.0,
+    cold_start_s=12.0,
+    first_move_s=6.0,
+    first_serving_s=14.0,
+    replicas_peak=5,
+    replicas_end=2,
+    budget_moved=True,
+    restarts=0,
+    simulated_requests=700,
+    host_cpu=0.5,
+    outside_cpu=0.01,
+)
+
+
+def test_a_good_run_is_ok_and_says_every_figure() -> None:
+    verdict = judge(GOOD)
+    assert verdict.code is ExitCode.OK
+    assert verdict.reasons == ()
+    assert verdict.line == (
+        "demo: ok requests=900 lost=0 itl_attainment_before=0.700 itl_attainment_after=0.970 "
+        "ttft_attainment_after=0.980 recovery_s=40.0 cold_start_s=12.0 replicas_peak=5 "
+        "restarts=0 host_cpu=0.50"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lost": 1},
+        {"restarts": 1},
+        {"budget_moved": False},
+        {"steps_before": 199},
+        {"steps_after": 199},
+        {"simulated_requests": 399},
+        {"itl_after": attained(0.9)},
+        {"ttft_after": attained(0.9)},
+        {"others": {"real TTFT after": attained(0.9)}},
+        {"itl_after": attained(0.0, 0)},
+        {"recovery_s": None},
+        {"recovery_s": recovery_limit_s(12.0) + 1},
+        {"cold_start_s": None},
+        {"first_move_s": None},
+        {"first_move_s": 15.0},
+        {"first_serving_s": None},
+        {"replicas_end": 5},
+    ],
+    ids=str,
+)
+def test_each_thing_that_must_hold_makes_it_short(change: dict[str, Any]) -> None:
+    verdict = judge(replace(GOOD, **change))
+    assert verdict.code is ExitCode.SHORT
+    assert len(verdict.reasons) >= 1
+    assert verdict.line.startswith("demo: short ")
+
+
+@pytest.mark.parametrize("change", [{"host_cpu": 0.71}, {"outside_cpu": 0.11}], ids=str)
+def test_a_disturbed_machine_makes_it_void_whatever_else_failed(change: dict[str, Any]) -> None:
+    verdict = judge(replace(GOOD, lost=3, **change))
+    assert verdict.code is ExitCode.VOID
+    assert len(verdict.reasons) == 2
+
+
+def test_few_samples_below_the_objective_are_not_yet_short() -> None:
+    assert judge(replace(GOOD, itl_after=attained(0.94, 200))).code is ExitCode.OK
+    assert judge(replace(GOOD, itl_after=attained(0.94, 20_000))).code is ExitCode.SHORT
+
+
+def test_what_is_not_known_is_said_as_none() -> None:
+    line = judge(replace(GOOD, recovery_s=None, cold_start_s=None)).line
+    assert "recovery_s=none cold_start_s=none" in line
