@@ -143,7 +143,7 @@ class SloMeasurement:
         measured_ms: The percentile read from the histogram, None without samples.
         samples: Independent samples: requests, or engine steps for ITL.
         window_s: Window used.
-        met: True or False where the samples prove it, None where they do not.
+        met: True where attained, False where the samples prove that it is not, else None.
     """
 
     name: str
@@ -210,7 +210,7 @@ class Tick:
     """Result of one call of `pilot.step`.
 
     Attributes:
-        decisions: One per loop that ran, or one that says none was due.
+        decisions: One for each knob of the loops that were due; none where none was.
         actions: What to execute, in this order.
         memory: To be handed to the next call.
         slo: Every objective, measured.

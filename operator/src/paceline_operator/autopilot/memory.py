@@ -16,16 +16,16 @@ class FitMemory:
     Attributes:
         information: Upper triangle of the sum of regressor cross products, row by row,
             forgotten slowly.
-        target: Sum of regressor x step time.
+        target: Sum of regressor x step time in ms.
+        square: Sum of squared step times, ms^2.
         steps: Steps behind it, forgotten alike.
-        noise_ms: Running residual spread of one step.
         rejected: Slices refused in a row by the innovation gate.
     """
 
     information: tuple[float, ...] = ()
     target: tuple[float, ...] = ()
+    square: float = 0.0
     steps: float = 0.0
-    noise_ms: float = 0.0
     rejected: int = 0
 
 

@@ -12,8 +12,8 @@ from paceline_operator.api.v1alpha1 import (
     SloMetric,
     Tier,
 )
+from paceline_operator.autopilot.fleet import Tunables
 
-DEFAULT_INITIAL_BATCH_TOKENS = 512
 DEFAULT_MAX_NUM_SEQS = 64
 DEFAULT_COLD_START_S = 120.0
 
@@ -70,7 +70,7 @@ class Policy:
     down_window_s: float = 300.0
     batch_min: int | None = None
     batch_max: int = 2048
-    batch_initial: int = DEFAULT_INITIAL_BATCH_TOKENS
+    batch_initial: int = 2048
     max_num_seqs: int = DEFAULT_MAX_NUM_SEQS
     budget_step: int = 16
     profile: str | None = None
@@ -79,6 +79,21 @@ class Policy:
     def of_metric(self, *metrics: SloMetric) -> tuple[Objective, ...]:
         """Objectives on any of the metrics."""
         return tuple(o for o in self.objectives if o.metric in metrics)
+
+
+def budget_floor(running_seqs: int, step: int) -> int:
+    """Smallest budget with which every running sequence decodes and one prompt advances.
+
+    Engines compute the same; `step` is their granularity.
+    """
+    return -(-(running_seqs + 1) // step) * step
+
+
+def initial_tunables(policy: Policy) -> Tunables:
+    """Knobs a new fleet starts with, before anything was decided."""
+    floor = budget_floor(policy.max_num_seqs, policy.budget_step)
+    budget = min(policy.batch_max, max(policy.batch_initial, floor))
+    return Tunables(max_num_batched_tokens=budget, max_num_running_seqs=policy.max_num_seqs)
 
 
 def policy_from_spec(spec: InferenceServiceSpec) -> Policy:
@@ -108,7 +123,7 @@ def policy_from_spec(spec: InferenceServiceSpec) -> Policy:
         down_window_s=float(scaling.down_window_seconds),
         batch_min=batch.min,
         batch_max=batch.max,
-        batch_initial=batch.initial or min(batch.max, DEFAULT_INITIAL_BATCH_TOKENS),
+        batch_initial=batch.initial or batch.max,
         max_num_seqs=engine.max_num_seqs or DEFAULT_MAX_NUM_SEQS,
         budget_step=128 if engine.device.type is DeviceType.CUDA else 16,
         profile=engine.device.profile,

@@ -111,6 +111,31 @@ class Histogram:
             below, lower = below + count, edge
         return lower
 
+    def below(self, value: float) -> float:
+        """Samples up to `value`, linear inside a bucket; the open last one counts as above."""
+        inside, lower = 0.0, 0.0
+        for edge, count in zip(self.edges, self.counts, strict=True):
+            if edge <= value:
+                inside += count
+            elif lower < value < edge < float("inf"):
+                inside += count * (value - lower) / (edge - lower)
+            lower = edge
+        return inside
+
+    @property
+    def squared_variation(self) -> float:
+        """Variance over squared mean, each sample taken for the middle of its bucket."""
+        if not self.samples or not self.total:
+            return 0.0
+        lowers = (0.0, *self.edges)
+        middles = [
+            lower if edge == float("inf") else (lower + edge) / 2
+            for lower, edge in zip(lowers, self.edges, strict=False)
+        ]
+        first = sum(m * c for m, c in zip(middles, self.counts, strict=True)) / self.samples
+        second = sum(m * m * c for m, c in zip(middles, self.counts, strict=True)) / self.samples
+        return max(0.0, second / (first * first) - 1.0)
+
     def __add__(self, other: Histogram) -> Histogram:
         """Both sets of samples; different edges (mixed versions) fall back to common ones."""
         if not other.edges or not self.edges:

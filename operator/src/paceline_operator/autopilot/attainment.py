@@ -1,0 +1,88 @@
+"""Objectives against what was measured, with the uncertainty of small samples."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.autopilot.decision import SloMeasurement
+from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.window import Latency, StepClass, Window, slo_key
+
+ENOUGH_SAMPLES = 100
+LONGEST_WINDOW_S = 300.0
+ONE_SIDED_90 = 1.2816
+
+LATENCY_OF = {
+    SloMetric.TTFT: Latency.TTFT,
+    SloMetric.ITL: Latency.ITL,
+    SloMetric.TPOT: Latency.TPOT,
+    SloMetric.E2E: Latency.E2E,
+}
+
+
+def wilson(share: float, samples: float, z: float = ONE_SIDED_90) -> tuple[float, float]:
+    """Wilson score interval of a share; (0, 1) without samples."""
+    if samples <= 0:
+        return 0.0, 1.0
+    centre = (share + z * z / (2 * samples)) / (1 + z * z / samples)
+    half = z * sqrt(share * (1 - share) / samples + (z / (2 * samples)) ** 2)
+    half /= 1 + z * z / samples
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def measure(objective: Objective, window: Window) -> SloMeasurement:
+    """One objective over one window.
+
+    Engine steps, not gaps, count as the samples of ITL: the gaps of one step are copies.
+    """
+    good, total = _counts(objective, window)
+    samples = _independent(objective, window, total)
+    attainment = good / total if total else None
+    value = window.histogram(LATENCY_OF[objective.metric]).quantile(objective.share)
+    return SloMeasurement(
+        name=objective.name,
+        metric=objective.metric,
+        percentile=objective.percentile,
+        target_ms=objective.target_ms,
+        attainment=attainment,
+        measured_ms=None if value is None else 1e3 * value,
+        samples=round(samples),
+        window_s=window.length_s,
+        met=_met(attainment, samples, objective.share),
+    )
+
+
+def measure_lately(objective: Objective, fleet: FleetObservation) -> SloMeasurement:
+    """Over the objective's own window, grown until there are samples enough."""
+    length_s = float(objective.window_s)
+    while True:
+        found = measure(objective, fleet.last(length_s))
+        longest = max(LONGEST_WINDOW_S, float(objective.window_s))
+        if found.samples >= ENOUGH_SAMPLES or length_s >= longest:
+            return found
+        length_s = min(2 * length_s, longest)
+
+
+def _counts(objective: Objective, window: Window) -> tuple[float, float]:
+    exact = window.slo.get(slo_key(objective.name, objective.target_ms))
+    if exact is not None and exact.total:
+        return exact.good, exact.total
+    histogram = window.histogram(LATENCY_OF[objective.metric])
+    return histogram.below(objective.target_ms / 1e3), histogram.samples
+
+
+def _independent(objective: Objective, window: Window, total: float) -> float:
+    if objective.metric is not SloMetric.ITL:
+        return total
+    steps = window.moments(StepClass.DECODE_ONLY, StepClass.MIXED).count
+    return min(total, steps) if steps else total
+
+
+def _met(attainment: float | None, samples: float, wanted: float) -> bool | None:
+    if attainment is None:
+        return None
+    if attainment >= wanted:
+        return True
+    return False if wilson(attainment, samples)[1] < wanted else None

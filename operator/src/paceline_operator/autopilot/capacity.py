@@ -1,0 +1,159 @@
+"""What one replica carries within its objectives.
+
+Decoding sequences follow from Little's law, prompts queue for what the budget leaves of a
+step, and the tail of that wait is taken as exponential (M/G/1 in heavy traffic).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil, log, sqrt
+
+from paceline_operator.autopilot.plant import Plant
+
+OVERHEAD_MS = 15.0
+MOST_BUSY = 0.85
+MOST_KV = 0.90
+TTFT_SHARE = 0.90
+_ROUNDS = 12
+_HALVINGS = 24
+_MOST_RPS = 1e4
+
+
+class Bound(StrEnum):
+    """What ends a replica's capacity."""
+
+    TTFT = "ttft"
+    ITL = "itl"
+    PREFILL = "prefill"
+    SEQUENCES = "sequences"
+    KV = "kv"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Under which conditions a replica works.
+
+    Attributes:
+        budget: Token budget.
+        running_seqs: Cap of running sequences.
+        ttft_ms: Target, None for none.
+        itl_ms: Target, None for none.
+        margin: Share of the ITL target to keep free.
+        kv_capacity_tokens: Tokens of the KV pool, None for unknown.
+    """
+
+    budget: int
+    running_seqs: int
+    ttft_ms: float | None = None
+    itl_ms: float | None = None
+    margin: float = 0.0
+    kv_capacity_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Steady state of a replica at some rate.
+
+    Attributes:
+        rows: Mean decoding sequences.
+        busy: Share of time in steps that carry prompt tokens.
+        full_ms: A step that uses the whole budget.
+        decode_ms: A step that only decodes.
+        prefill_tokens_per_ms: Prompt tokens computed while such steps run.
+        ttft_p95_ms: Predicted.
+    """
+
+    rows: float
+    busy: float
+    full_ms: float
+    decode_ms: float
+    prefill_tokens_per_ms: float
+    ttft_p95_ms: float
+
+
+def steady_state(plant: Plant, terms: Terms, rps: float) -> State:
+    """The state in which a replica settles at `rps` requests per second."""
+    work = plant.workload
+    per_ms = rps / 1e3
+    rows, busy, full_ms, decode_ms, speed = 0.0, 0.0, 0.0, 0.0, 0.0
+    for _ in range(_ROUNDS):
+        room = max(1.0, terms.budget - rows)
+        full_ms = plant.full_ms(terms.budget, rows)
+        decode_ms = plant.decode_ms(max(1.0, rows))
+        speed = room / full_ms
+        busy = per_ms * work.prompt_mean * work.computed_share / speed
+        mixed = min(1.0, busy)
+        gap_ms = 1.0 / (mixed / full_ms + (1.0 - mixed) / decode_ms)
+        rows = min(float(terms.running_seqs), per_ms * work.output_mean * gap_ms)
+    ttft_ms = _ttft_p95_ms(plant, terms, rows, busy, speed)
+    return State(
+        rows=rows, busy=busy, full_ms=full_ms, decode_ms=decode_ms,
+        prefill_tokens_per_ms=speed, ttft_p95_ms=ttft_ms,
+    )  # fmt: skip
+
+
+def bound(plant: Plant, terms: Terms, state: State) -> Bound | None:
+    """What a replica in this state breaks first, None for nothing."""
+    work = plant.workload
+    tokens = state.rows * (work.prompt_mean + work.output_mean)
+    limits = (
+        (Bound.PREFILL, state.busy, MOST_BUSY),
+        (Bound.SEQUENCES, state.rows + sqrt(state.rows), float(terms.running_seqs)),
+        (Bound.KV, tokens, _limit(terms.kv_capacity_tokens, MOST_KV)),
+        (Bound.ITL, state.decode_ms, _limit(terms.itl_ms, 1 - terms.margin)),
+        (Bound.TTFT, state.ttft_p95_ms, _limit(terms.ttft_ms, TTFT_SHARE)),
+    )
+    return next((kind for kind, value, limit in limits if value > limit), None)
+
+
+def _limit(value: float | None, share: float) -> float:
+    return share * value if value else float("inf")
+
+
+def capacity_rps(plant: Plant, terms: Terms) -> tuple[float, Bound | None]:
+    """Most requests per second of one replica within everything, and what ends it there."""
+    low, high = 0.0, 1.0
+    while high < _MOST_RPS and bound(plant, terms, steady_state(plant, terms, high)) is None:
+        low, high = high, 2 * high
+    limit: Bound | None = None
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        broken = bound(plant, terms, steady_state(plant, terms, middle))
+        if broken is None:
+            low = middle
+        else:
+            high, limit = middle, broken
+    return low, limit
+
+
+def alone_ttft_ms(plant: Plant, terms: Terms) -> float:
+    """First token of the 95th percentile prompt on an idle replica."""
+    tokens = plant.workload.prompt_p95 * plant.workload.computed_share
+    return OVERHEAD_MS + _service_ms(plant, terms, 0.0, tokens)
+
+
+def _service_ms(plant: Plant, terms: Terms, rows: float, tokens: float) -> float:
+    """Steps one prompt takes, the last one partly filled."""
+    room = max(1.0, terms.budget - rows)
+    steps = max(1, ceil(tokens / room))
+    last = tokens - (steps - 1) * room
+    return (steps - 1) * plant.full_ms(terms.budget, rows) + plant.full_ms(rows + last, rows)
+
+
+def _ttft_p95_ms(plant: Plant, terms: Terms, rows: float, busy: float, speed: float) -> float:
+    if busy >= 1.0:
+        return float("inf")
+    work = plant.workload
+    mean_ms = work.prompt_mean * work.computed_share / speed
+    decay_ms = mean_ms * (1.0 + work.prompt_cv2) / 2 / (1.0 - busy)
+
+    def wait_ms(share: float) -> float:
+        return decay_ms * log(busy / share) if busy > share else 0.0
+
+    short = _service_ms(plant, terms, rows, work.prompt_p50 * work.computed_share)
+    long = _service_ms(plant, terms, rows, work.prompt_p95 * work.computed_share)
+    # Whoever arrives waits for the running step to end first.
+    started_ms = plant.decode_ms(max(1.0, rows))
+    return OVERHEAD_MS + started_ms + max(wait_ms(0.05) + short, wait_ms(0.5) + long)

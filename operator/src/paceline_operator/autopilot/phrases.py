@@ -1,0 +1,20 @@
+"""Numbers in the words of messages."""
+
+from __future__ import annotations
+
+
+def ms(value: float) -> str:
+    """A latency: `43 ms`, `2.1 s`."""
+    if value == float("inf"):
+        return "without end"
+    return f"{value / 1e3:.1f} s" if value >= 1e3 else f"{value:.0f} ms"
+
+
+def rps(value: float) -> str:
+    """A request rate."""
+    return f"{value:.2f} requests/s" if value < 10 else f"{value:.0f} requests/s"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 replica`, `3 replicas`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,97 @@
+"""The engines' step times as one model, and the largest budget an ITL target allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from paceline_operator.autopilot import fit
+from paceline_operator.autopilot.fit import Estimate
+from paceline_operator.autopilot.law import StepLoad
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.prior import Prior
+from paceline_operator.autopilot.workload import Workload
+
+TRUSTED_SD = 0.15
+USABLE_SD = 0.50
+MOST_RESERVED = 0.25
+_Z95 = 1.645
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plant:
+    """Step-time laws of both kinds of steps under the present workload.
+
+    Attributes:
+        decode: Steps without prompt tokens.
+        prefill: Steps with prompt tokens.
+        workload: What the steps carry.
+    """
+
+    decode: Estimate
+    prefill: Estimate
+    workload: Workload
+
+    def decode_ms(self, rows: float, kv_tokens: float | None = None) -> float:
+        """A step that only decodes."""
+        return self.decode.step_ms(self._rows(rows, kv_tokens))
+
+    def full_ms(self, budget: float, rows: float | None = None) -> float:
+        """A step that uses the whole budget, decodes first."""
+        return self.prefill.step_ms(self._full(budget, rows))
+
+    def uncertainty(self, budget: float) -> float:
+        """Relative standard deviation of `full_ms`."""
+        return self.prefill.relative_sd(self._full(budget, None))
+
+    def trusted_at(self, budget: float) -> bool:
+        """Whether the model is good enough to act on at this budget."""
+        return self.uncertainty(budget) <= TRUSTED_SD
+
+    @cached_property
+    def reserve(self) -> float:
+        """Share of a target to keep free for the spread of single steps."""
+        return min(MOST_RESERVED, _Z95 * self.prefill.noise_share)
+
+    def kv_per_row(self) -> float:
+        """Resident KV tokens of one decoding sequence."""
+        return self.workload.prompt_mean + self.workload.output_mean / 2
+
+    def _rows(self, rows: float, kv_tokens: float | None) -> StepLoad:
+        resident = rows * self.kv_per_row() if kv_tokens is None else kv_tokens
+        return StepLoad(decode_rows=rows, kv_tokens=resident)
+
+    def _full(self, budget: float, rows: float | None) -> StepLoad:
+        """Full steps at the present 95th percentile of rows and KV, or at given rows."""
+        work = self.workload
+        decoding = work.rows_p95 if rows is None else rows
+        decoding = min(decoding, budget - 1.0)
+        prefill = budget - decoding
+        resident = work.kv_p95 if rows is None else rows * self.kv_per_row()
+        return StepLoad(
+            prefill_tokens=prefill,
+            decode_rows=decoding,
+            kv_tokens=resident,
+            chunk_context=prefill * (work.context or work.prompt_mean / 2),
+        )
+
+
+def build_plant(memory: Memory, prior: Prior, workload: Workload) -> Plant:
+    """The model that the evidence in memory supports."""
+    return Plant(
+        decode=fit.estimate(
+            memory.decode_fit,
+            fit.DECODE,
+            prior.decode,
+            prior.relative_sd,
+            scale_free=prior.scale_free,
+        ),
+        prefill=fit.estimate(
+            memory.prefill_fit,
+            fit.PREFILL,
+            prior.prefill,
+            prior.relative_sd,
+            scale_free=prior.scale_free,
+        ),
+        workload=workload,
+    )

@@ -1,0 +1,253 @@
+"""Everything both loops look at, derived once a tick from observation and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.autopilot.arbitration import Cause, Stance, stance
+from paceline_operator.autopilot.attainment import measure
+from paceline_operator.autopilot.capacity import Bound, Terms, capacity_rps
+from paceline_operator.autopilot.decision import SloMeasurement
+from paceline_operator.autopilot.demand import Demand, forecast
+from paceline_operator.autopilot.fleet import DataClass, FleetObservation, PodObservation, Tunables
+from paceline_operator.autopilot.ladder import Ladder
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.plant import USABLE_SD, Plant, build_plant
+from paceline_operator.autopilot.policy import Policy, budget_floor, initial_tunables
+from paceline_operator.autopilot.prior import prior_of
+from paceline_operator.autopilot.window import Counter, StepClass, Window
+from paceline_operator.autopilot.workload import observe
+
+REPLICA_EVERY_S = 15.0
+RECENT_S = 60.0
+RAISE_FACTOR = 1.25
+_FRESH_SHARE = 0.5
+_Z95 = 1.645
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """One instant, understood.
+
+    Attributes:
+        policy: What is wanted.
+        fleet: What is seen.
+        memory: What is remembered, this tick's learning included.
+        now_s: Operator's clock.
+        plant: Step-time model.
+        demand: Offered load.
+        cold_start_s: From a replica ordered to one that serves.
+    """
+
+    policy: Policy
+    fleet: FleetObservation
+    memory: Memory
+    now_s: float
+    plant: Plant
+    demand: Demand
+    cold_start_s: float
+
+    @cached_property
+    def data(self) -> DataClass:
+        """Freshness of the serving pods as a whole."""
+        return classify(self.fleet.serving)
+
+    @cached_property
+    def knobs(self) -> Tunables:
+        """Live knobs as last agreed."""
+        return self.fleet.desired_tunables or initial_tunables(self.policy)
+
+    @cached_property
+    def seqs_ceiling(self) -> int:
+        """Most running sequences every engine takes."""
+        reported = [p.tunables.running_ceiling for p in self.fleet.serving if p.tunables]
+        return min([self.policy.max_num_seqs, *reported])
+
+    def ladder(self, running_seqs: int | None = None) -> Ladder:
+        """Budgets that policy and every engine allow, at a cap of running sequences."""
+        reports = [p.tunables for p in self.fleet.serving if p.tunables]
+        step = max([r.step for r in reports], default=self.policy.budget_step)
+        ceiling = min([self.policy.batch_max, *(r.ceiling for r in reports)])
+        seqs = self.knobs.max_num_running_seqs if running_seqs is None else running_seqs
+        lowest = max(budget_floor(seqs, step), self.policy.batch_min or 0)
+        return Ladder(floor=min(-(-lowest // step) * step, ceiling), ceiling=ceiling, step=step)
+
+    @cached_property
+    def itl_target_ms(self) -> float | None:
+        """Strictest target on gaps between tokens."""
+        return _strictest(self.policy, SloMetric.ITL, SloMetric.TPOT)
+
+    @cached_property
+    def ttft_target_ms(self) -> float | None:
+        """Strictest target on the first token."""
+        return _strictest(self.policy, SloMetric.TTFT)
+
+    @cached_property
+    def margin(self) -> float:
+        """Share of the ITL target kept free."""
+        return max(self.memory.margin, self.plant.reserve)
+
+    @cached_property
+    def cap(self) -> int | None:
+        """Largest budget whose full steps stay within the ITL target; None: not even the
+        smallest does. The ceiling without such an objective.
+        """
+        target = self.itl_target_ms
+        if target is None:
+            return self.ladder().ceiling
+        allowed_ms = (1 - self.margin) * target
+        return self.ladder().largest(lambda b: self.plant.full_ms(b) <= allowed_ms)
+
+    @cached_property
+    def cap_or_floor(self) -> int:
+        """The cap, or the smallest budget where there is none."""
+        return self.ladder().floor if self.cap is None else self.cap
+
+    @cached_property
+    def model_trusted(self) -> bool:
+        """Whether the model may be acted on around the cap."""
+        return self.plant.trusted_at(self.cap_or_floor)
+
+    @cached_property
+    def model_usable(self) -> bool:
+        """Whether it may be acted on where measurements point the same way."""
+        return self.plant.uncertainty(self.cap_or_floor) <= USABLE_SD
+
+    @cached_property
+    def since_change(self) -> Window:
+        """Measurements since the last live move, a minute at most."""
+        moved_s = max(self.memory.lowered_at_s, self.memory.raised_at_s)
+        return self.fleet.since(max(moved_s, self._newest_s - RECENT_S))
+
+    @cached_property
+    def since_capacity(self) -> Window:
+        """Measurements since the newest pod began to serve, a minute at most."""
+        ready = [p.ready_since_s or 0.0 for p in self.fleet.serving]
+        return self.fleet.since(max([self._newest_s - RECENT_S, *ready]))
+
+    @property
+    def _newest_s(self) -> float:
+        return self.fleet.slices[-1].end_s if self.fleet.slices else self.now_s
+
+    @cached_property
+    def itl_violated(self) -> bool:
+        """Whether gaps since the last live move prove that an objective is missed."""
+        return _violated(self.policy, self.since_change, SloMetric.ITL, SloMetric.TPOT)
+
+    @cached_property
+    def ttft_violated(self) -> bool:
+        """Whether requests since the last live move or new pod prove the same."""
+        shorter = min(self.since_change, self.since_capacity, key=lambda w: w.length_s)
+        return _violated(self.policy, shorter, SloMetric.TTFT, SloMetric.E2E)
+
+    @cached_property
+    def cause(self) -> Cause:
+        """Which steps break ITL."""
+        target = self.itl_target_ms
+        if not self.itl_violated or target is None:
+            return Cause.NONE
+        decode = self.since_change.moments(StepClass.DECODE_ONLY)
+        if 1e3 * (decode.mean("t") + _Z95 * decode.spread("t")) > target:
+            return Cause.DECODE
+        mixed = self.since_change.moments(StepClass.MIXED)
+        if 1e3 * (mixed.mean("t") + _Z95 * mixed.spread("t")) > target:
+            return Cause.PREFILL
+        return Cause.UNKNOWN
+
+    @cached_property
+    def stance(self) -> Stance:
+        """What the loops may do."""
+        return stance(self.cause, ttft_violated=self.ttft_violated)
+
+    @cached_property
+    def has_traffic(self) -> bool:
+        """Whether anything was asked or answered in the last minute."""
+        lately = self.fleet.last(RECENT_S)
+        waiting = any(p.running or p.waiting for p in self.fleet.serving)
+        return waiting or lately.count(Counter.REQUESTS_RECEIVED) > 0 or lately.moments().count > 0
+
+    @cached_property
+    def waiting_tokens(self) -> float:
+        """Prompt tokens waiting on all serving pods."""
+        return float(sum(p.waiting_tokens for p in self.fleet.serving))
+
+    @cached_property
+    def young_pending(self) -> tuple[PodObservation, ...]:
+        """Pods that start and are not late."""
+        limit_s = 2 * self.cold_start_s
+        return tuple(p for p in self.fleet.pending if self.now_s - p.created_s <= limit_s)
+
+    def terms(self, budget: int) -> Terms:
+        """Conditions under which a replica works at a budget."""
+        seqs = self.memory.squeezed_seqs or self.knobs.max_num_running_seqs
+        pools = [p.kv_capacity_tokens for p in self.fleet.serving if p.kv_capacity_tokens]
+        return Terms(
+            budget=budget,
+            running_seqs=seqs,
+            ttft_ms=self.ttft_target_ms,
+            itl_ms=self.itl_target_ms,
+            margin=self.margin,
+            kv_capacity_tokens=min(pools, default=None),
+        )
+
+    def capacity_at(self, budget: int) -> tuple[float, Bound | None]:
+        """Corrected requests per second of one replica, and what ends them there."""
+        rps, limit = capacity_rps(self.plant, self.terms(budget))
+        return rps * self.memory.capacity_factor, limit
+
+    @cached_property
+    def coming_budget(self) -> int:
+        """Budget the knob loop will have reached when a replica ordered now serves."""
+        now = self.knobs.max_num_batched_tokens
+        if self.policy.tuning_mode != "Auto":
+            return now
+        moves = 1 + int(self.cold_start_s // REPLICA_EVERY_S)
+        reachable = now * RAISE_FACTOR ** min(moves, 20)
+        return self.ladder().down(min(self.cap_or_floor, reachable))
+
+    @cached_property
+    def capacity(self) -> tuple[float, Bound | None]:
+        """Of one replica at the budget that will then be in force."""
+        return self.capacity_at(self.coming_budget)
+
+
+def understand(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) -> Situation:
+    """Derives the situation."""
+    workload = observe(fleet)
+    cold_start_s = max(memory.cold_starts_s, default=policy.cold_start_prior_s)
+    return Situation(
+        policy=policy,
+        fleet=fleet,
+        memory=memory,
+        now_s=now_s,
+        plant=build_plant(memory, prior_of(policy.profile), workload),
+        demand=forecast(
+            fleet,
+            workload,
+            horizon_s=cold_start_s + REPLICA_EVERY_S,
+            memory_s=policy.down_window_s,
+        ),
+        cold_start_s=cold_start_s,
+    )
+
+
+def classify(pods: Iterable[PodObservation], share: float = _FRESH_SHARE) -> DataClass:
+    """Fresh where at least `share` of the pods are, absent where none says anything."""
+    classes = [pod.data for pod in pods]
+    fresh = sum(c is DataClass.FRESH for c in classes)
+    if not classes or all(c is DataClass.ABSENT for c in classes):
+        return DataClass.ABSENT
+    return DataClass.FRESH if fresh >= share * len(classes) else DataClass.STALE
+
+
+def _strictest(policy: Policy, *metrics: SloMetric) -> float | None:
+    targets = [float(o.target_ms) for o in policy.of_metric(*metrics)]
+    return min(targets, default=None)
+
+
+def _violated(policy: Policy, window: Window, *metrics: SloMetric) -> bool:
+    measured: list[SloMeasurement] = [measure(o, window) for o in policy.of_metric(*metrics)]
+    return any(m.met is False for m in measured)
