@@ -221,10 +221,10 @@ class ZmqEngineClient:
         self._release()
 
     async def _end_process(self, process: asyncio.subprocess.Process) -> None:
-        if self._failure is None and not self.ready.is_set():
-            process.kill()  # it reads no message while it loads, and there is nothing to lose
+        if self.ready.is_set():
+            self._post(Shutdown())
         elif self._failure is None:
-            self._send(Shutdown())
+            process.kill()  # it reads no message while it loads, and there is nothing to lose
         try:
             await asyncio.wait_for(process.wait(), self._stop_grace_s)
         except TimeoutError:
@@ -242,6 +242,9 @@ class ZmqEngineClient:
     def _send(self, message: ToEngine) -> None:
         if self._failure is not None:
             raise EngineDeadError(self._failure)
+        self._post(message)
+
+    def _post(self, message: ToEngine) -> None:
         if self._socket is None:
             raise EngineDeadError("the engine has not been started")
         self._socket.send(self._encoder.encode(message))  # queued at once: no send limit

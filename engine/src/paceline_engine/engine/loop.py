@@ -1,7 +1,8 @@
 """The engine loop: take messages, schedule, run, update, report.
 
 Between two steps it reads everything the server has sent; with no work it waits for a message
-and beats once a second. All decisions are the scheduler's, all work is the runner's.
+and beats once a second. Whatever arrives is followed by a report, so the server's gauges are
+never older than its last message. All decisions are the scheduler's, all work is the runner's.
 
 A step that follows another without a wait is timed from the end of the other, so durations
 hold reading messages and reporting too: they are the gaps between emissions, and their sum is
@@ -76,7 +77,6 @@ class EngineLoop:
         self._received_at: dict[int, float] = {}  # requests no step has touched
         self._queue_s: dict[int, float] = {}  # requests without their first token
         self._busy_since: float | None = None  # end of the step before, while work goes on
-        self._next_beat_at = clock.now() + HEARTBEAT_S
         self._is_shut_down = False
         self._is_audited = True
 
@@ -86,17 +86,21 @@ class EngineLoop:
             self.turn()
 
     def turn(self) -> None:
-        """Takes what has arrived, then runs one step or beats once."""
-        self._take_messages()
+        """Takes what has arrived, then runs one step or, without work, beats or waits."""
+        has_news = self._take_messages()
         if self._is_shut_down:
             return
         if self._scheduler.has_work:
             self._step()
-        else:
-            self._idle()
+            return
+        self._busy_since = None
+        if has_news or not self._channel.wait(HEARTBEAT_S):
+            self._beat()
 
-    def _take_messages(self) -> None:
+    def _take_messages(self) -> bool:
+        has_news = False
         for message in self._channel.pending():
+            has_news = True
             match message:
                 case AddRequest():
                     self._add(message.request)
@@ -108,6 +112,7 @@ class EngineLoop:
                     self._is_shut_down = True
                 case _:
                     assert_never(message)
+        return has_news
 
     def _add(self, request: Request) -> None:
         try:
@@ -142,21 +147,11 @@ class EngineLoop:
             )
         )
 
-    def _idle(self) -> None:
-        self._busy_since = None
-        remaining_s = self._next_beat_at - self._clock.now()
-        if remaining_s <= 0 or not self._channel.wait(remaining_s):
-            self._beat()
-
     def _beat(self) -> None:
         if not self._is_audited:
             self._scheduler.check_idle()
             self._is_audited = True
-        self._report(StepReport(outputs=(), state=self.state()))
-
-    def _report(self, report: StepReport) -> None:
-        self._channel.send(report)
-        self._next_beat_at = self._clock.now() + HEARTBEAT_S
+        self._channel.send(StepReport(outputs=(), state=self.state()))
 
     def _step(self) -> None:
         self._is_audited = False
@@ -168,7 +163,7 @@ class EngineLoop:
         ended_at = self._clock.now()
         busy_since = scheduled_at if self._busy_since is None else self._busy_since
         self._busy_since = ended_at
-        self._report(
+        self._channel.send(
             StepReport(
                 outputs=self._with_queue_times(outputs),
                 state=self.state(),

@@ -1,0 +1,246 @@
+"""The loop between a channel, a scheduler and a runner, on a clock that tests move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from paceline_engine.config import StepTimeLaw
+from paceline_engine.engine.loop import HEARTBEAT_S, EngineLoop
+from paceline_engine.kvcache.block_pool import KvIntegrityError
+from paceline_engine.message import (
+    AbortRequests,
+    AddRequest,
+    ApplyTunables,
+    FromEngine,
+    Shutdown,
+    StepReport,
+    StepStats,
+    ToEngine,
+    TokenOutput,
+    TunablesApplied,
+)
+from paceline_engine.request import FinishReason, Request
+from paceline_engine.runner.simulated import SimulatedRunner, TokenLaw
+from paceline_engine.sampling import SamplingParams
+from paceline_engine.scheduler.scheduler import Scheduler
+from tests.support.engine_config import engine_config
+from tests.support.fake_clock import FakeClock
+
+STEP_S = 0.010
+LAW = StepTimeLaw(base_ms=STEP_S * 1e3, per_token_ms=0.0)
+
+
+class FakeChannel:
+    """Delivers what a test puts in, keeps what the loop sends."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.inbox: list[ToEngine] = []
+        self.sent: list[FromEngine] = []
+        self._clock = clock
+
+    def send(self, message: FromEngine) -> None:
+        self.sent.append(message)
+
+    def wait(self, timeout_s: float) -> bool:
+        if not self.inbox:
+            self._clock.time_s += timeout_s
+        return bool(self.inbox)
+
+    def pending(self) -> Iterator[ToEngine]:
+        while self.inbox:
+            yield self.inbox.pop(0)
+
+
+class Bench:
+    """A loop with its parts in reach."""
+
+    def __init__(self, **changes: object) -> None:
+        config = engine_config(**changes)
+        self.clock = FakeClock()
+        self.channel = FakeChannel(self.clock)
+        self.scheduler = Scheduler(config)
+        tokens = TokenLaw(config.vocab_size, config.eos_token_ids)
+        runner = SimulatedRunner(LAW, tokens, self.clock)
+        self.loop = EngineLoop(self.scheduler, runner, self.channel, self.clock)
+
+    def turn(self, *messages: ToEngine) -> list[FromEngine]:
+        """One turn with these messages waiting; returns what it sent."""
+        self.channel.inbox.extend(messages)
+        before = len(self.channel.sent)
+        self.loop.turn()
+        return self.channel.sent[before:]
+
+    def step(self, *messages: ToEngine) -> StepReport:
+        """One turn that must send a single report."""
+        (report,) = self.turn(*messages)
+        assert isinstance(report, StepReport)
+        return report
+
+
+def add(request_id: int, prompt: int = 20, max_tokens: int = 4) -> AddRequest:
+    return AddRequest(
+        request=Request(
+            request_id=request_id,
+            prompt_token_ids=(1,) * prompt,
+            sampling=SamplingParams(seed=request_id, max_tokens=max_tokens),
+        )
+    )
+
+
+def test_a_request_runs_to_its_end_with_one_report_a_step() -> None:
+    bench = Bench()
+    reports = [bench.step(add(1, max_tokens=3)), bench.step(), bench.step()]
+    outputs = [output for report in reports for output in report.outputs]
+    law = TokenLaw(300, (0,))
+    assert [o.token_ids for o in outputs] == [(law.token(1, p),) for p in (20, 21, 22)]
+    assert [o.finish_reason for o in outputs] == [None, None, FinishReason.LENGTH]
+    assert reports[-1].state.requests_running == 0
+    assert reports[-1].state.kv_blocks_free == 64
+
+
+def test_measurements_of_a_step() -> None:
+    bench = Bench(max_num_batched_tokens=32)
+    bench.step(add(1, prompt=8))
+    assert bench.step(add(2, prompt=40)).stats == StepStats(
+        step_class="mixed",
+        duration_s=pytest.approx(STEP_S),
+        prefill_tokens=31,
+        decode_rows=1,
+        resident_kv_tokens=9 + 31,
+        chunk_context=31 * 31,
+        at_budget=True,
+        preemptions=0,
+        sampled_tokens=1,
+    )
+    stats = bench.step().stats
+    assert stats is not None
+    assert (stats.step_class, stats.prefill_tokens, stats.at_budget) == ("mixed", 9, False)
+    assert stats.chunk_context == 9 * 40
+
+
+def test_a_chunk_that_samples_nothing_still_reports() -> None:
+    report = Bench(max_num_batched_tokens=32).step(add(1, prompt=40))
+    assert report.outputs == ()
+    assert report.stats is not None
+    assert report.stats.sampled_tokens == 0
+
+
+def test_queue_time_is_told_once_with_the_first_token() -> None:
+    bench = Bench(max_num_seqs=1)
+    bench.step(add(1, max_tokens=3), add(2, max_tokens=3))
+    queued = [output.queue_s for _ in range(5) for output in bench.step().outputs]
+    assert queued == [None, None, pytest.approx(3 * STEP_S), None, None]
+
+
+def test_back_to_back_steps_are_timed_from_end_to_end() -> None:
+    """Host work between two steps is what clients wait for, so it counts."""
+    bench = Bench()
+    bench.step(add(1))
+    bench.clock.time_s += 0.5
+    stats = bench.step().stats
+    assert stats is not None
+    assert stats.duration_s == pytest.approx(0.5 + STEP_S)
+
+
+def test_waiting_for_work_is_not_busy_time() -> None:
+    bench = Bench()
+    bench.step(add(1, max_tokens=1))
+    bench.turn()
+    bench.clock.time_s += 30
+    stats = bench.step(add(2)).stats
+    assert stats is not None
+    assert stats.duration_s == pytest.approx(STEP_S)
+
+
+def test_state_counts_everything() -> None:
+    bench = Bench(max_num_seqs=1, num_kv_blocks=32)
+    state = bench.step(add(1, prompt=20), add(2, prompt=33)).state
+    assert (state.requests_running, state.requests_waiting, state.waiting_tokens) == (1, 1, 33)
+    assert (state.kv_blocks_free, state.kv_blocks_held, state.kv_blocks_cached) == (30, 2, 0)
+    assert (state.prefix_queries_tokens, state.prefix_hits_tokens) == (0, 0)
+
+
+def test_idle_it_beats_once_a_second() -> None:
+    bench = Bench()
+    started = bench.clock.now()
+    beats = [bench.step() for _ in range(3)]
+    assert [beat.stats for beat in beats] == [None] * 3
+    assert bench.clock.now() - started == pytest.approx(3 * HEARTBEAT_S)
+
+
+def test_messages_that_bring_no_work_are_followed_by_a_report() -> None:
+    bench = Bench()
+    bench.step(add(1))
+    before = bench.clock.now()
+    report = bench.step(AbortRequests(request_ids=(1,)))
+    assert (report.stats, report.state.kv_blocks_free) == (None, 64)
+    assert bench.clock.now() == before
+
+
+def test_aborts_take_effect_before_the_next_step() -> None:
+    bench = Bench()
+    bench.step(add(1), add(2))
+    report = bench.step(AbortRequests(request_ids=(1, 99)))
+    assert [output.request_id for output in report.outputs] == [2]
+
+
+def test_added_and_aborted_in_one_breath_never_runs() -> None:
+    bench = Bench()
+    report = bench.step(add(1), AbortRequests(request_ids=(1,)))
+    assert (report.stats, report.state.requests_waiting) == (None, 0)
+
+
+def test_tunables_are_answered_and_hold_from_the_next_step() -> None:
+    bench = Bench(max_num_batched_tokens=64, max_num_seqs=2)
+    bench.step(add(1, prompt=200))
+    applied, report = bench.turn(
+        ApplyTunables(call_id=7, max_num_batched_tokens=37, max_num_running_seqs=1)
+    )
+    assert applied == TunablesApplied(7, 32, 1)
+    assert isinstance(report, StepReport)
+    assert report.stats is not None
+    assert report.stats.prefill_tokens == 32
+    assert (report.state.max_num_batched_tokens, report.state.max_num_running_seqs) == (32, 1)
+
+
+def test_what_the_server_let_through_wrongly_is_refused_alone() -> None:
+    bench = Bench(max_model_len=64)
+    refusal, report = bench.turn(add(1, prompt=64), add(2))
+    assert isinstance(refusal, StepReport)
+    (output,) = refusal.outputs
+    assert (output.request_id, output.finish_reason) == (1, FinishReason.ERROR)
+    assert "64 tokens does not fit" in (output.error or "")
+    assert isinstance(report, StepReport)
+    assert [o.request_id for o in report.outputs] == [2]
+
+
+def test_shutdown_ends_the_loop_without_another_step() -> None:
+    bench = Bench()
+    bench.step(add(1))
+    bench.channel.inbox.append(Shutdown())
+    bench.loop.run()
+    assert len(bench.channel.sent) == 1
+
+
+def test_blocks_are_counted_once_idle() -> None:
+    bench = Bench()
+    bench.step(add(1, max_tokens=1))
+    bench.scheduler.pool.grow(55, 16)
+    with pytest.raises(KvIntegrityError, match="55"):
+        bench.turn()
+
+
+def test_preemptions_are_counted() -> None:
+    bench = Bench(num_kv_blocks=8, max_model_len=128)
+    stats = [bench.step(*(add(i, prompt=40, max_tokens=30) for i in (1, 2))).stats]
+    outputs: list[TokenOutput] = []
+    while bench.scheduler.has_work:
+        report = bench.step()
+        stats.append(report.stats)
+        outputs.extend(report.outputs)
+    assert sum(step.preemptions for step in stats if step is not None) > 0
+    law = TokenLaw(300, (0,))
+    got = [token for output in outputs if output.request_id == 2 for token in output.token_ids]
+    assert got == [law.token(2, position) for position in range(41, 70)]
