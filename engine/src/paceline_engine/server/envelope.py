@@ -64,9 +64,8 @@ class Envelope:
             await self._app(scope, receive, send_enveloped)
         except Exception as error:  # noqa: BLE001 a defect ends one call, never the server
             log_defect(error)
-            if started:
-                raise ConnectionAbortedError from None
-            await send_error(InternalError("internal error; the log says where"), send_enveloped)
+            if not started:  # else the unfinished answer makes uvicorn close the connection
+                await send_error(InternalError("internal error; see the log"), send_enveloped)
         finally:
             self._service.calls.leave()
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 
+from typing_extensions import override
+
 
 class ApiError(Exception):
     """Base: becomes `{"error": {message, type, param, code}}`.
@@ -61,6 +63,7 @@ class UnauthorizedError(ApiError):
     status = 401
     code = "invalid_api_key"
 
+    @override
     def headers(self) -> dict[str, str]:
         """Adds the challenge HTTP asks for."""
         return {"www-authenticate": "Bearer"}

@@ -16,7 +16,7 @@ from paceline_engine.server import metric_names as names
 from paceline_engine.server.metric_names import Family
 
 TIER = Tier.INTERACTIVE.value
-prometheus_client.disable_created_metrics()
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs
 
 
 class RequestMetrics:

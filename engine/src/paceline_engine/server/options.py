@@ -16,7 +16,7 @@ from paceline_engine.server.flags import COMMAND, SUBCOMMAND, Flag
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _SIZE: Final = re.compile(r"(\d+)([KMGT]i?)?B?")
-_UNITS: Final = {
+_UNITS: Final[dict[str | None, int]] = {
     None: 1,
     **{letter: 1000**power for power, letter in enumerate("KMGT", start=1)},
     **{f"{letter}i": 1024**power for power, letter in enumerate("KMGT", start=1)},
@@ -78,10 +78,11 @@ def _count(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"{value} is not within {minimum} to {maximum}")
         return value
 
+    count.__name__ = "number"  # argparse names it in its message
     return count
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     value = float(text)
     if not 0 <= value <= 86_400:
         raise argparse.ArgumentTypeError(f"{text} is not within 0 to 86400 seconds")
@@ -131,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _metavar(kind: Callable[[str], Any]) -> str:
-    names = {byte_size: "BYTES", _seconds: "SECONDS", Path: "PATH", _device: "DEVICE", str: "TEXT"}
+    names = {byte_size: "BYTES", seconds: "SECONDS", Path: "PATH", _device: "DEVICE", str: "TEXT"}
     return names.get(kind, "N")
 
 
@@ -158,7 +159,7 @@ _GROUPS: Final[dict[str, tuple[Row, ...]]] = {
             "simulated: law as base_ms=9.8,per_token_ms=0.05[,per_kv_token_ms=..,floor_ms=..,"
             "floor_per_token_ms=..]",
         ),
-        (Flag.LOAD_SECONDS, _seconds, 0.0, "simulated: pretended load time (default: 0)"),
+        (Flag.LOAD_SECONDS, seconds, 0.0, "simulated: pretended load time (default: 0)"),
         (Flag.THREADS, _count(1, 1024), None, "compute threads (default: usable CPUs)"),
     ),
     "capacity, fixed at start": (
@@ -192,8 +193,8 @@ _GROUPS: Final[dict[str, tuple[Row, ...]]] = {
         ),
     ),
     "limits and drain": (
-        (Flag.DRAIN_SECONDS, _seconds, 300.0, "for running requests after the grace"),
-        (Flag.DRAIN_GRACE_SECONDS, _seconds, 5.0, "unready but accepting (default: 5)"),
+        (Flag.DRAIN_SECONDS, seconds, 300.0, "for running requests after the grace"),
+        (Flag.DRAIN_GRACE_SECONDS, seconds, 5.0, "unready but accepting (default: 5)"),
         (Flag.MAX_QUEUED_REQUESTS, _count(1), 1024, "requests without a first token"),
         (Flag.MAX_QUEUED_TOKENS, _count(1), 1_000_000, "prompt tokens of those"),
         (Flag.MAX_BODY_BYTES, byte_size, 8 * 1024 * 1024, "largest request body (default: 8Mi)"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StrictInt
+from typing_extensions import override
 
 from paceline_engine.server.sampling_fields import SamplingFields
 
@@ -21,6 +22,7 @@ class CompletionRequest(SamplingFields):
     prompt: Prompt | NestedPrompt
 
     @property
+    @override
     def output_limit(self) -> int | None:
         """OpenAI's default of 16 where the caller gives none."""
         return self.max_tokens or DEFAULT_COMPLETION_TOKENS
@@ -62,6 +64,7 @@ class ChatRequest(SamplingFields):
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
 
     @property
+    @override
     def output_limit(self) -> int | None:
         """`max_completion_tokens` wins over the older name."""
         return self.max_completion_tokens or self.max_tokens
