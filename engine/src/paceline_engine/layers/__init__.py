@@ -1,0 +1,1 @@
+"""Parts of a transformer: projections, rotary tables, attention, feed-forward, KV tensors."""

@@ -1,0 +1,1 @@
+"""Model families put together from layers."""

@@ -1,0 +1,87 @@
+"""The CPU device: fp32 compute on packed weights and a paged KV cache."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import torch
+
+from paceline_engine.config import EngineConfig
+from paceline_engine.kernels.choice import choose_kernels
+from paceline_engine.layers.kv_cache import allocate_kv_cache
+from paceline_engine.models.llama import LlamaModel
+from paceline_engine.runner.base import RunnerOutput
+from paceline_engine.runner.memory_limit import available_memory_bytes
+from paceline_engine.runner.memory_plan import plan_memory
+from paceline_engine.runner.sampler import Draw, sample
+from paceline_engine.runner.step_tensors import sampling_rows, step_batch, token_ids
+from paceline_engine.scheduler.output import SchedulerOutput
+from paceline_engine.weights.checkpoint import Checkpoint, open_checkpoint
+
+NON_FINITE: Final = "the model gave logits that are not finite for this request"
+_LOG = logging.getLogger(__name__)
+
+
+class CpuRunner:
+    """Loads the model and executes steps on `config.num_threads` threads.
+
+    Args:
+        config: `model_path`, sizes and ceilings; everything is allocated for them here.
+
+    Raises:
+        CheckpointError: The model cannot be read; one line.
+        InsufficientMemoryError: It does not fit; one line, before anything is loaded.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        if config.model_path is None:
+            raise ValueError("the cpu device needs model_path")
+        torch.set_num_threads(config.num_threads)
+        self._config = config
+        with open_checkpoint(config.model_path) as checkpoint:
+            _check_memory(checkpoint, config)
+            shape = checkpoint.config
+            kernels = choose_kernels(shape.head_dim, config.block_size)
+            self._model: LlamaModel | None = LlamaModel(checkpoint, kernels, config.max_model_len)
+        self._cache = allocate_kv_cache(shape, config.num_kv_blocks, config.block_size)
+        _LOG.info("model %s loaded, %s", config.model_path, type(kernels).__name__)
+
+    @torch.inference_mode()
+    def execute(self, output: SchedulerOutput) -> RunnerOutput:
+        """Runs one non-empty step; see `Runner.execute`."""
+        if self._model is None:
+            raise RuntimeError("the runner is closed")
+        chunks = output.chunks
+        batch = step_batch(chunks, self._config.block_size)
+        hidden = self._model.hidden_states(token_ids(chunks), batch, self._cache)
+        sampling = [chunk for chunk in chunks if chunk.samples]
+        if not sampling:
+            return RunnerOutput(sampled=())
+        logits = self._model.logits(hidden.index_select(0, sampling_rows(chunks)))
+        draws = [Draw(chunk.sampling, chunk.end) for chunk in sampling]
+        tokens = sample(logits[:, : self._config.vocab_size], draws)
+        results = [(c.request_id, token) for c, token in zip(sampling, tokens, strict=True)]
+        return RunnerOutput(
+            sampled=tuple((request, token) for request, token in results if token is not None),
+            failed=tuple((request, NON_FINITE) for request, token in results if token is None),
+        )
+
+    def close(self) -> None:
+        """Frees weights and KV tensors; safe to call twice."""
+        self._model = None
+        self._cache = []
+
+
+def _check_memory(checkpoint: Checkpoint, config: EngineConfig) -> None:
+    plan = plan_memory(
+        checkpoint.config,
+        available_bytes=available_memory_bytes(),
+        max_model_len=min(config.max_model_len, config.kv_capacity_tokens),
+        max_num_batched_tokens=config.max_num_batched_tokens,
+        max_num_seqs=config.max_num_seqs,
+        block_size=config.block_size,
+        num_kv_blocks=config.num_kv_blocks,
+        is_runtime_loaded=True,
+    )
+    _LOG.info("memory plan: %s", plan.arithmetic)
