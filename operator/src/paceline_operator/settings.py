@@ -65,6 +65,7 @@ class Environment(BaseSettings):
 
     paceline_settings: Path = DEFAULT_PATH
     paceline_http_port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    paceline_lease_seconds: Annotated[float, Field(ge=1, le=600)] = 15.0
     pod_name: str = ""
     pod_namespace: str = "default"
 

@@ -56,9 +56,11 @@ def _mapping_differs(desired: Mapping[str, Any], live: Any, key: str) -> bool:
 def _list_differs(desired: list[Any], live: Any, key: str) -> bool:
     if not isinstance(live, list):
         return bool(desired)
-    if key in MERGE_KEYS:
-        found = {item.get(MERGE_KEYS[key]): item for item in live if isinstance(item, Mapping)}
-        return any(differs(item, found.get(item[MERGE_KEYS[key]])) for item in desired)
+    field = MERGE_KEYS.get(key)
+    # A Service has `ports` too, without a `containerPort`: those are compared in order.
+    if field is not None and all(field in item for item in desired):
+        found = {item.get(field): item for item in live if isinstance(item, Mapping)}
+        return any(differs(item, found.get(item[field])) for item in desired)
     return len(desired) != len(live) or any(
         differs(one, other) for one, other in zip(desired, live, strict=True)
     )

@@ -109,6 +109,13 @@ def read_pod(item: Mapping[str, Any]) -> PodView:
     )
 
 
+def template_hash(deployment: Mapping[str, Any] | None) -> str:
+    """Template a Deployment makes pods from; empty where it is none of ours."""
+    template = ((deployment or {}).get("spec") or {}).get("template") or {}
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    return str(annotations.get(ANNOTATION_TEMPLATE, ""))
+
+
 def seconds(text: str | None) -> float | None:
     """A moment as the API writes it in seconds since the epoch; None where it is none."""
     if not text:

@@ -79,8 +79,8 @@ class LeaderLease:
 
     async def acquire(self) -> None:
         """Wait until this process is the leader."""
-        while not await self._attempt():
-            await asyncio.sleep(self._terms.renew_s)  # noqa: ASYNC110 - the state is in the cluster
+        while not await self._attempt():  # noqa: ASYNC110
+            await asyncio.sleep(self._terms.renew_s)
         log.info("%s leads by lease %s", self._terms.identity, self._terms.name)
 
     async def keep(self) -> None:

@@ -67,7 +67,8 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     spec, refused = _spec(ctx, service)
     children = _children(ctx, key, session)
     fleet = pods.read_pods(ctx.store.children(POD, *key))
-    is_measured = await _measure(ctx, session, fleet, children, now_s)
+    deployment = children.get((DEPLOYMENT.kind, derive(key[1])))
+    is_measured = await _measure(session, fleet, deployment, now_s)
     token = session.token or ""
     await _reports(ctx, session, fleet, token)
     return Observed(
@@ -78,7 +79,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         refused=refused,
         status=status,
         children=children,
-        deployment=children.get((DEPLOYMENT.kind, derive(key[1]))),
+        deployment=deployment,
         proxy=children.get((DEPLOYMENT.kind, derive(key[1], PROXY))),
         proxy_problem=_proxy_problem(ctx, key),
         pods=fleet,
@@ -167,17 +168,12 @@ def _autoscaler(ctx: Context, key: Key, session: Session, now_s: float) -> str |
 
 
 async def _measure(
-    ctx: Context,
-    session: Session,
-    fleet: Iterable[PodView],
-    children: Mapping[tuple[str, str], Object],
-    now_s: float,
+    session: Session, fleet: Iterable[PodView], deployment: Object | None, now_s: float
 ) -> bool:
     """One round of scraping, if one is due."""
     if now_s - session.scraped_at_s < SCRAPE_INTERVAL_S - 0.05:
         return False
-    deployment = next((c for (kind, _), c in children.items() if kind == DEPLOYMENT.kind), None)
-    current = _template_hash(deployment)
+    current = pods.template_hash(deployment)
     targets = [
         Target(uid=pod.uid, url=_metrics_url(pod.ip), current=pod.template_hash == current)
         for pod in fleet
@@ -186,12 +182,6 @@ async def _measure(
     session.scrape = await session.scraper.scrape(targets, now_s)
     session.scraped_at_s = now_s
     return True
-
-
-def _template_hash(deployment: Object | None) -> str:
-    template = ((deployment or {}).get("spec") or {}).get("template") or {}
-    annotations = (template.get("metadata") or {}).get("annotations") or {}
-    return str(annotations.get(pods.ANNOTATION_TEMPLATE, ""))
 
 
 def _metrics_url(ip: str) -> str:

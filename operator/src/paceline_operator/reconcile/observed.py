@@ -50,7 +50,7 @@ class Observed:
     token: str
     spec: InferenceServiceSpec | None = None
     refused: Problem | None = None
-    status: InferenceServiceStatus = InferenceServiceStatus()
+    status: InferenceServiceStatus = field(default_factory=InferenceServiceStatus)
     children: Children = field(default_factory=dict)
     deployment: Mapping[str, Any] | None = None
     proxy: Mapping[str, Any] | None = None
@@ -59,7 +59,7 @@ class Observed:
     scrape: Scrape | None = None
     reports: Mapping[str, PodTunables] = field(default_factory=dict)
     drains: Mapping[str, DrainState] = field(default_factory=dict)
-    memory: Memory = Memory()
+    memory: Memory = field(default_factory=Memory)
     writers: tuple[Write, ...] = ()
     autoscaler: str | None = None
     retry_drain_at_s: float = 0.0

@@ -35,6 +35,7 @@ class Session:
         stepped_generation: Generation it was last asked for.
         written_at_s: Last write of the status.
         retry_drain_at_s: No new drain before this.
+        own: The object as this pass itself wrote it, None before it did.
         expected_gone: UID -> name of pods that a scale-in should remove.
     """
 
@@ -52,6 +53,7 @@ class Session:
     stepped_generation: int = 0
     written_at_s: float = NEVER
     retry_drain_at_s: float = 0.0
+    own: Object | None = None
     expected_gone: dict[str, str] = field(default_factory=dict)
 
 

@@ -1,0 +1,133 @@
+"""kopf's part: events of watched kinds feed the store and the queue; kopf writes nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import kopf
+from kubernetes_asyncio.client import Configuration
+
+from paceline_operator.domain.names import LABEL_MANAGED_BY, LABEL_SERVICE, OPERATOR
+from paceline_operator.kube.client import Object
+from paceline_operator.kube.resource import (
+    AUTOSCALER,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    INFERENCE_SERVICE,
+    POD,
+    SCALED_OBJECT,
+    SERVICE,
+    Resource,
+)
+from paceline_operator.kube.store import Key, Store, key_of, owner_key
+from paceline_operator.reconcile.queue import WorkQueue
+
+OWNED = (DEPLOYMENT, SERVICE, CONFIG_MAP, POD)
+SETTLE_S = 0.1
+"""Events come in bursts; one pass a tenth of a second later serves them all."""
+
+
+class _Backoffs:
+    """Pauses between attempts, without end: a watch is never given up."""
+
+    def __iter__(self) -> Iterator[float]:
+        pause = 0.5
+        while True:
+            yield pause * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
+            pause = min(10.0, pause * 2)
+
+
+def settings() -> kopf.OperatorSettings:
+    """Settings under which kopf only watches: no peering, no posting, no annotations."""
+    chosen = kopf.OperatorSettings()
+    chosen.peering.standalone = True
+    chosen.posting.enabled = False
+    chosen.scanning.disabled = True
+    chosen.networking.request_timeout = 30.0
+    chosen.networking.error_backoffs = _Backoffs()
+    for kind in OWNED:
+        selector = f"{LABEL_MANAGED_BY}={OPERATOR},{LABEL_SERVICE}"
+        chosen.watching.label_selectors[_key(kind)] = selector
+    return chosen
+
+
+def _key(kind: Resource) -> Any:
+    return (kind.group, kind.version, kind.plural)
+
+
+def registry(
+    store: Store, queue: WorkQueue[Key], configuration: Configuration, *, has_keda: bool
+) -> kopf.OperatorRegistry:
+    """Handlers: one login, and one `on.event` for each watched kind."""
+    made = kopf.OperatorRegistry()
+    _watch(made, INFERENCE_SERVICE, _service_handler(store, queue))
+    for kind in OWNED:
+        _watch(made, kind, _owned_handler(kind, store, queue))
+    for kind in (AUTOSCALER, SCALED_OBJECT) if has_keda else (AUTOSCALER,):
+        _watch(made, kind, _stored_handler(kind, store))
+
+    @kopf.on.login(registry=made)
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        return await connection(configuration)
+
+    return made
+
+
+def _watch(made: kopf.OperatorRegistry, kind: Resource, handler: Any) -> None:
+    kopf.on.event(
+        group=kind.group, version=kind.version, plural=kind.plural, id=kind.plural, registry=made
+    )(handler)
+
+
+async def connection(configuration: Configuration) -> kopf.ConnectionInfo:
+    """Our client's credentials for kopf; asked for again when they are refused."""
+    token = await configuration.get_api_key_with_prefix("BearerToken")
+    return kopf.ConnectionInfo(
+        server=str(configuration.host),
+        ca_path=configuration.ssl_ca_cert,
+        insecure=not configuration.verify_ssl,
+        token=token.removeprefix("Bearer ") if token else None,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+    )
+
+
+def _service_handler(store: Store, queue: WorkQueue[Key]) -> Any:
+    async def service_event(event: Any, **_: Any) -> None:
+        item = _object(INFERENCE_SERVICE, event)
+        _keep(store, INFERENCE_SERVICE, event, item)
+        queue.add(key_of(item), SETTLE_S)
+
+    return service_event
+
+
+def _owned_handler(kind: Resource, store: Store, queue: WorkQueue[Key]) -> Any:
+    async def owned_event(event: Any, **_: Any) -> None:
+        item = _object(kind, event)
+        _keep(store, kind, event, item)
+        owner = owner_key(item)
+        if owner is not None:
+            queue.add(owner, SETTLE_S)
+
+    return owned_event
+
+
+def _stored_handler(kind: Resource, store: Store) -> Any:
+    async def stored_event(event: Any, **_: Any) -> None:
+        _keep(store, kind, event, _object(kind, event))
+
+    return stored_event
+
+
+def _object(kind: Resource, event: Any) -> Object:
+    # Items of a list come without these two.
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **event["object"]}
+
+
+def _keep(store: Store, kind: Resource, event: Any, item: Object) -> None:
+    if event["type"] == "DELETED":
+        store.remove(kind, item)
+    else:
+        store.put(kind, item)

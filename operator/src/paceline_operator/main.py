@@ -1,0 +1,247 @@
+"""Starts the operator: settings, client, lease, probes, workers, and kopf's watches."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+
+import aiohttp
+import kopf
+from kubernetes_asyncio.client import Configuration
+from pydantic import ValidationError
+
+from paceline_operator import web
+from paceline_operator.handlers import watch
+from paceline_operator.kube.client import ConfigError, KubeClient, load_configuration
+from paceline_operator.kube.errors import KubeError, LeaseLostError, NotFoundError
+from paceline_operator.kube.event import EventRecorder
+from paceline_operator.kube.lease import LeaderLease, LeaseTerms
+from paceline_operator.kube.resource import INFERENCE_SERVICE, SCALED_OBJECT, Resource
+from paceline_operator.kube.store import Key, Store
+from paceline_operator.metrics import HttpFetch
+from paceline_operator.reconcile.context import Context
+from paceline_operator.reconcile.engine_admin import EngineAdmin
+from paceline_operator.reconcile.instruments import Instruments
+from paceline_operator.reconcile.queue import WorkQueue
+from paceline_operator.reconcile.workers import Workers
+from paceline_operator.settings import Environment, Settings, SettingsError, load
+
+log = logging.getLogger("paceline_operator")
+
+EXIT_BAD_START = 2
+EXIT_LEASE_LOST = 3
+OVERDUE_S = 120.0
+
+
+@dataclass(slots=True)
+class Health:
+    """What the probes say."""
+
+    queue: WorkQueue[Key]
+    can_reach_api: bool = False
+
+    def alive(self) -> str:
+        """Trouble that only a restart ends."""
+        late = self.queue.overdue_s()
+        return f"the oldest due object waits for {late:.0f} s" if late > OVERDUE_S else ""
+
+    def ready(self) -> str:
+        """Whether this process works, or stands by."""
+        return "" if self.can_reach_api else "the API server was not reached yet"
+
+
+def main() -> None:
+    """Run until told to stop; exit code 2 for a bad start, 3 for a lost lease."""
+    logging.basicConfig(
+        level=os.environ.get("PACELINE_LOG_LEVEL", "INFO").upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    logging.getLogger("kopf").setLevel(logging.WARNING)
+    try:
+        environment = Environment()
+        settings = load(environment.paceline_settings)
+        asyncio.run(run(settings, environment))
+    except (SettingsError, ConfigError, OSError) as error:
+        sys.exit(_fail(str(error)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        sys.exit(_fail(f"environment: {first['loc'][0]}: {first['msg']}"))
+
+
+def _fail(message: str) -> int:
+    print(f"paceline-operator: {message}", file=sys.stderr)
+    return EXIT_BAD_START
+
+
+async def run(settings: Settings, environment: Environment) -> None:
+    """The whole life of the process.
+
+    Raises:
+        ConfigError: There is no cluster to talk to.
+        OSError: The HTTP port is taken.
+    """
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    configuration = await load_configuration()
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(KubeClient(configuration))
+        session = await stack.enter_async_context(_engine_session())
+        ctx = _context(settings, environment, client, session)
+        health = Health(ctx.queue)
+        app = web.application(ctx.instruments.registry, health.alive, health.ready)
+        runner = await web.serve(app, environment.paceline_http_port)
+        stack.push_async_callback(runner.cleanup)
+        lease = LeaderLease(client, _terms(settings, environment))
+        if not await _until(stop, _reach(client, health)) or not await _until(
+            stop, lease.acquire()
+        ):
+            return
+        client.guard = lease.check
+        await _lead(ctx, lease, settings, configuration, stop)
+        client.guard = lease.check
+        await lease.release()
+
+
+async def _lead(
+    ctx: Context,
+    lease: LeaderLease,
+    settings: Settings,
+    configuration: Configuration,
+    stop: asyncio.Event,
+) -> None:
+    keeping = asyncio.create_task(_keep(lease))
+    working = asyncio.create_task(_work(ctx, settings.workers, stop))
+    registry = watch.registry(
+        ctx.store, ctx.queue, configuration, has_keda=await _exists(ctx.client, SCALED_OBJECT)
+    )
+    try:
+        await kopf.operator(
+            registry=registry,
+            settings=watch.settings(),
+            standalone=True,
+            clusterwide=not settings.watch_namespaces,
+            namespaces=settings.watch_namespaces,
+            stop_flag=stop,
+        )
+    finally:
+        for task in (working, keeping):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def _keep(lease: LeaderLease) -> None:
+    try:
+        await lease.keep()
+    except LeaseLostError as error:
+        _leave(error)
+
+
+async def _work(ctx: Context, count: int, stop: asyncio.Event) -> None:
+    try:
+        await Workers(ctx, count).run()
+    except* LeaseLostError as group:
+        _leave(group.exceptions[0])
+    finally:
+        stop.set()
+
+
+def _leave(error: BaseException) -> None:
+    # Another process may lead in a moment: nothing may run on, not even an orderly stop.
+    log.critical("%s: this process ends now", error)
+    logging.shutdown()
+    os._exit(EXIT_LEASE_LOST)
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
+    """Await `work` unless told to stop first; whether it was done."""
+    doing = asyncio.create_task(work)
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (doing, stopping):
+        if not task.done():
+            task.cancel()
+    if stop.is_set():
+        return False
+    doing.result()
+    return True
+
+
+async def _reach(client: KubeClient, health: Health) -> None:
+    """Wait for the API server and the definition."""
+    told = ""
+    while True:
+        trouble = await _trouble(client)
+        if not trouble:
+            health.can_reach_api = True
+            return
+        if trouble != told:
+            log.warning("%s; trying on", trouble)
+        told = trouble
+        await asyncio.sleep(1.0)
+
+
+async def _trouble(client: KubeClient) -> str:
+    try:
+        await client.get(INFERENCE_SERVICE.path(None), limit="1")
+    except NotFoundError:
+        return "the definition of InferenceService is not installed: apply crds/ first"
+    except KubeError as error:
+        return str(error)
+    return ""
+
+
+async def _exists(client: KubeClient, kind: Resource) -> bool:
+    try:
+        await client.get(f"/apis/{kind.api_version}")
+    except NotFoundError:
+        return False
+    return True
+
+
+def _engine_session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=256, ttl_dns_cache=None))
+
+
+def _context(
+    settings: Settings, environment: Environment, client: KubeClient, session: aiohttp.ClientSession
+) -> Context:
+    instance = environment.pod_name or socket.gethostname()
+    return Context(
+        client=client,
+        engines=EngineAdmin(session),
+        fetch=HttpFetch(session),
+        store=Store(),
+        queue=WorkQueue(time.monotonic),
+        events=EventRecorder(client, instance, time.time),
+        platform=settings.platform(),
+        max_mode=settings.max_mode,
+        clock=time.time,
+        instruments=Instruments(),
+    )
+
+
+def _terms(settings: Settings, environment: Environment) -> LeaseTerms:
+    identity = environment.pod_name or socket.gethostname()
+    return LeaseTerms(
+        namespace=settings.lease_namespace or environment.pod_namespace,
+        name=settings.lease_name,
+        identity=f"{identity}_{uuid.uuid4().hex[:8]}",
+        duration_s=environment.paceline_lease_seconds,
+        deadline_s=environment.paceline_lease_seconds * 2 / 3,
+        renew_s=environment.paceline_lease_seconds / 7.5,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Asks the autopilot: what was gathered, in the form the control law reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paceline_operator.api.v1alpha1 import InferenceServiceSpec
+from paceline_operator.autopilot import pilot
+from paceline_operator.autopilot.decision import Tick
+from paceline_operator.autopilot.fleet import FleetObservation, PodObservation, Tunables
+from paceline_operator.autopilot.policy import policy_from_spec
+from paceline_operator.domain.pods import PodView, template_hash
+from paceline_operator.reconcile.observed import Observed
+
+
+def ask(
+    seen: Observed,
+    spec: InferenceServiceSpec,
+    target: int | None,
+    knobs: Tunables,
+    yielded: dict[str, str],
+) -> Tick:
+    """What the autopilot says now.
+
+    Args:
+        seen: What was gathered.
+        spec: The spec, modes capped.
+        target: Replicas wanted so far; `/scale` follows once pods have drained.
+        knobs: Live knobs agreed so far.
+        yielded: Knob -> foreign writer.
+    """
+    fleet = FleetObservation(
+        now_s=seen.now_s,
+        pods=tuple(_pod(seen, pod) for pod in seen.pods if not pod.finished),
+        slices=seen.scrape.slices if seen.scrape is not None else (),
+        desired_replicas=target or 0,
+        desired_tunables=knobs if seen.status.budget.desired is not None else None,
+        template_hash=template_hash(seen.deployment),
+        rolling_out=seen.rolling_out,
+        yielded=yielded,
+    )
+    return pilot.step(policy_from_spec(spec), fleet, seen.memory, seen.now_s)
+
+
+def _pod(seen: Observed, pod: PodView) -> PodObservation:
+    reading = seen.scrape.pods.get(pod.uid) if seen.scrape is not None else None
+    base = PodObservation(
+        name=pod.name,
+        uid=pod.uid,
+        template_hash=pod.template_hash,
+        ready=pod.ready,
+        created_s=pod.created_s,
+        ready_since_s=pod.ready_since_s,
+        draining=pod.deleting or pod.draining_since_s is not None,
+        tunables=seen.reports.get(pod.uid),
+    )
+    if reading is None:
+        return base
+    return replace(
+        base,
+        data=reading.data,
+        running=reading.running,
+        waiting=reading.waiting,
+        waiting_tokens=reading.waiting_tokens,
+        kv_usage=reading.kv_usage,
+        kv_capacity_tokens=reading.kv_capacity_tokens,
+    )

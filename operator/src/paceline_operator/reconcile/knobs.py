@@ -1,0 +1,98 @@
+"""The live knobs of one pass: what is agreed, who is behind, what the status may claim."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paceline_operator.api.status import BudgetStatus
+from paceline_operator.api.v1alpha1 import InferenceServiceSpec
+from paceline_operator.autopilot.decision import SetTunables, Tick
+from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.domain import tunables
+from paceline_operator.domain.contract import TUNABLES_FILE
+from paceline_operator.domain.names import derive
+from paceline_operator.domain.pods import PodView
+from paceline_operator.domain.tunables import Agreed
+from paceline_operator.reconcile.observed import Observed
+
+
+def present(seen: Observed, spec: InferenceServiceSpec) -> Agreed:
+    """Live values in force by what the status, the ConfigMap and the spec say."""
+    stored = _stored(seen)
+    budget = seen.status.budget
+    if budget.desired is None:
+        return stored or tunables.initial(spec)
+    first = tunables.initial(spec)
+    knobs = Tunables(
+        max_num_batched_tokens=budget.desired,
+        max_num_running_seqs=budget.running_seqs or first.knobs.max_num_running_seqs,
+    )
+    slos = stored.slos if stored is not None else spec.slos
+    return Agreed(budget.revision, knobs, slos)
+
+
+def _stored(seen: Observed) -> Agreed | None:
+    config = seen.children.get(("ConfigMap", derive(seen.name, "tunables"))) or {}
+    return tunables.parse((config.get("data") or {}).get(TUNABLES_FILE))
+
+
+def agree(
+    seen: Observed, spec: InferenceServiceSpec, known: Agreed, knobs: Tunables | None
+) -> tuple[Agreed, bool]:
+    """Live values from now on, and whether they need a new revision.
+
+    The revision goes on from the highest that the status or any engine knows, so an operator
+    that lost its status is never behind its engines.
+    """
+    wanted = Agreed(known.revision, tunables.bounded(knobs or known.knobs, spec), spec.slos)
+    highest = max((report.revision for report in seen.reports.values()), default=0)
+    if wanted.same_values(known) and highest <= known.revision:
+        return wanted, seen.status.budget.desired is None
+    return replace(wanted, revision=max(known.revision, highest) + 1), True
+
+
+def wanted(tick: Tick | None) -> Tunables | None:
+    """Live knobs a tick asks for, None where it leaves them."""
+    actions = tick.actions if tick is not None else ()
+    found = [each for each in actions if isinstance(each, SetTunables)]
+    if not found:
+        return None
+    return Tunables(
+        max_num_batched_tokens=found[-1].max_num_batched_tokens,
+        max_num_running_seqs=found[-1].max_num_running_seqs,
+    )
+
+
+def behind(seen: Observed, agreed: Agreed) -> tuple[PodView, ...]:
+    """Pods that serve, or are about to leave, and have not reported the agreed revision."""
+    return tuple(
+        pod
+        for pod in seen.pods
+        if pod.live and pod.ip is not None
+        and (report := seen.reports.get(pod.uid)) is not None
+        and report.revision != agreed.revision
+    )  # fmt: skip
+
+
+def budget_status(seen: Observed, agreed: Agreed | None) -> BudgetStatus:
+    """The live knobs as the status shows them: what engines report, not what was hoped."""
+    if agreed is None:
+        return seen.status.budget
+    ready = [pod for pod in seen.pods if pod.live and pod.ready]
+    reports = [seen.reports[pod.uid] for pod in ready if pod.uid in seen.reports]
+    acknowledged = [each for each in reports if each.revision == agreed.revision]
+    return BudgetStatus(
+        revision=agreed.revision,
+        desired=agreed.knobs.max_num_batched_tokens,
+        effective=min((each.effective for each in acknowledged), default=None),
+        running_seqs=agreed.knobs.max_num_running_seqs,
+        acknowledged=len(acknowledged),
+        total=len(ready),
+    )
+
+
+def for_start(seen: Observed, agreed: Agreed) -> Agreed:
+    """What a starting engine reads: the newest values that every serving engine runs with."""
+    budget = budget_status(seen, agreed)
+    stored = _stored(seen)
+    return agreed if stored is None or budget.acknowledged >= budget.total else stored

@@ -1,0 +1,43 @@
+"""Sends the agreed live values to engines that run with others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from paceline_operator.domain import tunables
+from paceline_operator.domain.pods import PodView
+from paceline_operator.domain.tunables import Agreed
+from paceline_operator.reconcile.context import Context
+from paceline_operator.reconcile.engine_admin import EngineError, RefusedError
+from paceline_operator.reconcile.session import Session
+
+log = logging.getLogger(__name__)
+
+
+async def push(ctx: Context, session: Session, agreed: Agreed, fleet: tuple[PodView, ...]) -> int:
+    """Set the values on pods at once; returns how many acknowledged.
+
+    The revision must stand in the status already. An engine that knows a newer one refuses,
+    is asked for its report, and the next pass goes on from there.
+    """
+    ctx.client.guard()
+    results = await asyncio.gather(*(_one(ctx, session, agreed, pod) for pod in fleet))
+    return sum(results)
+
+
+async def _one(ctx: Context, session: Session, agreed: Agreed, pod: PodView) -> bool:
+    token, ip = session.token or "", pod.ip or ""
+    try:
+        report = await ctx.engines.set_tunables(ip, token, tunables.body(agreed))
+    except RefusedError as error:
+        log.warning("pod %s refused revision %d: %s", pod.name, agreed.revision, error)
+        session.reports.pop(pod.incarnation, None)
+        if error.status == 401:
+            session.resynced_at_s = float("-inf")
+        return False
+    except EngineError as error:
+        log.info("pod %s did not take revision %d: %s", pod.name, agreed.revision, error)
+        return False
+    session.reports[pod.incarnation] = report
+    return report.revision == agreed.revision

@@ -1,0 +1,137 @@
+"""Carries out moves of replicas: marks, drains, and the one write to `/scale`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from paceline_operator.domain.names import (
+    ANNOTATION_DELETION_COST,
+    ANNOTATION_DRAINING,
+    derive,
+)
+from paceline_operator.domain.pods import PodView
+from paceline_operator.domain.scale_in import Moves
+from paceline_operator.kube.client import MERGE_PATCH
+from paceline_operator.kube.errors import ConflictError, NotFoundError
+from paceline_operator.kube.event import Note
+from paceline_operator.kube.read import fetch
+from paceline_operator.kube.resource import DEPLOYMENT, POD
+from paceline_operator.kube.scale import read_scale, write_scale
+from paceline_operator.reconcile.context import Context
+from paceline_operator.reconcile.engine_admin import EngineError
+from paceline_operator.reconcile.observed import Observed
+from paceline_operator.reconcile.session import Session
+
+log = logging.getLogger(__name__)
+
+RETRY_DRAIN_S = 60.0
+LOWEST_COST = str(-(2**31) + 1)
+
+
+async def carry_out(ctx: Context, session: Session, seen: Observed, moves: Moves) -> None:
+    """Do all moves of one pass.
+
+    Raises:
+        ConflictError: Someone else wrote first; the next pass looks again.
+        KubeError: Any other refusal.
+    """
+    await _verify(ctx, session, seen)
+    for pod in moves.undo:
+        await _take_back(ctx, session, seen, pod)
+    for pod in moves.begin:
+        await _begin(ctx, session, seen, pod)
+    if moves.expired:
+        session.retry_drain_at_s = seen.now_s + RETRY_DRAIN_S
+        names = ", ".join(pod.name for pod in moves.expired)
+        text = f"not empty in time, taken back into service: {names}; tried again later"
+        await ctx.events.tell(
+            dict(seen.service), Note("DrainTimeout", "ScaleIn", text, warning=True)
+        )
+    if moves.scale is not None:
+        await _scale(ctx, seen, moves.scale)
+        session.expected_gone = {pod.uid: pod.name for pod in moves.victims}
+
+
+async def _begin(ctx: Context, session: Session, seen: Observed, pod: PodView) -> None:
+    if pod.draining_since_s is None:
+        since = datetime.fromtimestamp(seen.now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        await _mark(
+            ctx, seen, pod, {ANNOTATION_DRAINING: since, ANNOTATION_DELETION_COST: LOWEST_COST}
+        )
+    ctx.client.guard()
+    try:
+        await ctx.engines.drain(pod.ip or "", session.token or "")
+    except EngineError as error:
+        log.info("pod %s was not told to drain: %s", pod.name, error)
+
+
+async def _take_back(ctx: Context, session: Session, seen: Observed, pod: PodView) -> None:
+    ctx.client.guard()
+    try:
+        if pod.ip is not None:
+            await ctx.engines.undo_drain(pod.ip, session.token or "")
+    except EngineError as error:
+        log.info("pod %s was not taken back: %s", pod.name, error)
+        return
+    await _mark(ctx, seen, pod, {ANNOTATION_DRAINING: None, ANNOTATION_DELETION_COST: None})
+
+
+async def _mark(
+    ctx: Context, seen: Observed, pod: PodView, annotations: Mapping[str, str | None]
+) -> None:
+    metadata: dict[str, Any] = {"annotations": annotations, "uid": pod.uid}
+    path = POD.path(seen.namespace, pod.name)
+    for attempt in range(3):
+        metadata["resourceVersion"] = await _version(ctx, seen, pod, fresh=attempt > 0)
+        try:
+            patch = {"metadata": metadata}
+            item = await ctx.client.write("PATCH", path, patch, content_type=MERGE_PATCH)
+        except ConflictError:
+            # The kubelet writes a pod's status often; another UID would be another pod.
+            continue
+        except NotFoundError:
+            return
+        ctx.store.put(POD, {"apiVersion": "v1", "kind": "Pod", **item})
+        return
+    raise ConflictError(f"pod {pod.name} keeps changing")
+
+
+async def _version(ctx: Context, seen: Observed, pod: PodView, *, fresh: bool) -> str:
+    if not fresh:
+        return pod.version
+    item = await fetch(ctx.client, POD, seen.namespace, pod.name)
+    if item is None or item["metadata"]["uid"] != pod.uid:
+        raise ConflictError(f"pod {pod.name} was replaced")
+    return str(item["metadata"]["resourceVersion"])
+
+
+async def _scale(ctx: Context, seen: Observed, replicas: int) -> None:
+    scale = await read_scale(ctx.client, seen.namespace, derive(seen.name))
+    if scale.replicas != seen.scale:
+        raise ConflictError(
+            f"{scale.name} was scaled to {scale.replicas} by someone else meanwhile"
+        )
+    await write_scale(ctx.client, scale, replicas)
+    log.info("scaled %s/%s from %d to %d", seen.namespace, seen.name, scale.replicas, replicas)
+    deployment = await fetch(ctx.client, DEPLOYMENT, seen.namespace, scale.name)
+    if deployment is not None:
+        ctx.store.put(DEPLOYMENT, deployment)
+
+
+async def _verify(ctx: Context, session: Session, seen: Observed) -> None:
+    """Were those that left the drained ones? A wrong victim loses nothing, but is told."""
+    if not session.expected_gone or seen.scale is None:
+        return
+    live = [pod for pod in seen.pods if pod.live]
+    if len(live) > seen.scale:
+        return
+    left = [pod.name for pod in live if pod.uid in session.expected_gone]
+    session.expected_gone = {}
+    if left:
+        text = f"pods left in place of the drained {', '.join(left)}; their requests ran to the end"
+        await ctx.events.tell(
+            dict(seen.service), Note("WrongVictim", "ScaleIn", text, warning=True)
+        )

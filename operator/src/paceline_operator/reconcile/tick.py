@@ -1,0 +1,185 @@
+"""One pass over one object: gather, decide, execute, one write of the status."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from paceline_operator.api.conditions import ConditionType, find_condition
+from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
+from paceline_operator.autopilot.decision import Decision, Tick
+from paceline_operator.autopilot.memory import dump_memory
+from paceline_operator.domain import report, rollout
+from paceline_operator.domain.verdicts import Sight
+from paceline_operator.kube.apply import write_status
+from paceline_operator.kube.event import Note
+from paceline_operator.kube.resource import INFERENCE_SERVICE
+from paceline_operator.kube.store import Key
+from paceline_operator.metrics import SCRAPE_INTERVAL_S
+from paceline_operator.reconcile import children, knobs, push, replica_moves
+from paceline_operator.reconcile.context import Context
+from paceline_operator.reconcile.decide import Plan, decide
+from paceline_operator.reconcile.gather import gather
+from paceline_operator.reconcile.observed import Observed
+from paceline_operator.reconcile.session import Session, dump_writers
+
+log = logging.getLogger(__name__)
+
+FAST_S = 1.0
+IDLE_S = 30.0
+
+
+async def tick(ctx: Context, key: Key) -> float | None:
+    """One pass; returns the delay to the next, None where the object is gone.
+
+    Raises:
+        LeaseLostError: This process may not write any more.
+        ConflictError: Someone else wrote first.
+        KubeError: Any other failure of the API.
+    """
+    session = ctx.session(key)
+    session.own = None
+    seen = await gather(ctx, key)
+    if seen is None:
+        ctx.forget(key)
+        return None
+    is_due = seen.is_measured or seen.generation != session.stepped_generation
+    plan = decide(seen, ctx.platform, is_due=is_due)
+    _remember(session, seen, plan)
+    await _execute(ctx, session, seen, plan)
+    await _publish(ctx, session, seen, plan)
+    return _delay(seen, plan)
+
+
+def _remember(session: Session, seen: Observed, plan: Plan) -> None:
+    session.memory = plan.memory
+    session.writers = plan.writers
+    if plan.tick is not None:
+        session.last_tick = plan.tick
+        session.stepped_generation = seen.generation
+
+
+async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
+    if plan.refused is not None:
+        note = Note(plan.refused.reason, "Reconcile", plan.refused.message, warning=True)
+        await ctx.events.tell(dict(seen.service), note)
+        return
+    await children.bring_about(ctx, session, seen, plan.children)
+    if plan.agreed is not None and plan.pushes:
+        if plan.announce:
+            await _announce(ctx, session, seen, knobs.budget_status(seen, plan.agreed))
+        await push.push(ctx, session, plan.agreed, plan.pushes)
+    await replica_moves.carry_out(ctx, session, seen, plan.moves)
+    await _tell(ctx, seen, plan)
+
+
+async def _announce(ctx: Context, session: Session, seen: Observed, budget: BudgetStatus) -> None:
+    """Write the new revision ahead of the push, so that no revision is ever used twice."""
+    status = seen.status.model_copy(update={"budget": budget})
+    await _write(ctx, session, seen, status)
+
+
+async def _tell(ctx: Context, seen: Observed, plan: Plan) -> None:
+    if plan.adopted is not None:
+        text = f"{plan.adopted.manager} set replicas to {plan.target}: adopted for one cool-down"
+        await ctx.events.tell(dict(seen.service), Note("ForeignWrite", "Adopt", text))
+    for decision in plan.tick.decisions if plan.tick is not None else ():
+        _count(ctx, seen, decision)
+        if decision.applied:
+            note = Note(decision.reason.value, decision.action.value, decision.message)
+            await ctx.events.tell(dict(seen.service), note)
+
+
+def _count(ctx: Context, seen: Observed, decision: Decision) -> None:
+    labels = (decision.knob.value, decision.action.value, decision.reason.value)
+    ctx.instruments.decisions.labels(seen.namespace, seen.name, *labels).inc()
+
+
+async def _publish(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
+    status = _status(session, seen, plan)
+    _show(ctx, seen, status)
+    stored = seen.status
+    if session.own is not None:
+        stored = InferenceServiceStatus.model_validate(session.own.get("status") or {})
+    if report.worth_writing(stored, status, seen.now_s - session.written_at_s):
+        await _write(ctx, session, seen, status)
+
+
+def _status(session: Session, seen: Observed, plan: Plan) -> InferenceServiceStatus:
+    # Engines have answered meanwhile: the status shows what they report now.
+    reports = {p.uid: session.reports[p.incarnation] for p in seen.pods
+               if p.incarnation in session.reports}  # fmt: skip
+    current = replace(seen, reports=reports)
+    found = report.Pass(
+        name=seen.name,
+        generation=seen.generation,
+        spec=seen.spec,
+        before=seen.status,
+        sight=_sight(session, current, plan),
+        budget=knobs.budget_status(current, plan.agreed),
+        memory={"pilot": dump_memory(plan.memory), "writers": dump_writers(plan.writers)},
+        now_s=seen.now_s,
+    )
+    return report.status(found)
+
+
+def _sight(session: Session, seen: Observed, plan: Plan) -> Sight:
+    ready = find_condition(seen.status.conditions, ConditionType.READY)
+    has_proxy = seen.spec is not None and seen.spec.routing.mode.value == "Proxy"
+    return Sight(
+        pods=seen.pods,
+        wanted=plan.target,
+        template_hash=plan.template_hash,
+        rolling_out=seen.rolling_out and plan.refused is None,
+        was_ready=ready is not None and ready.status == "True",
+        ready_before=seen.status.ready_replicas,
+        proxy_ready=not has_proxy or rollout.is_available(seen.proxy),
+        proxy_problem=seen.proxy_problem,
+        refused=plan.refused,
+        stuck=rollout.is_stuck(seen.deployment),
+        waiting=None if plan.moves.waiting is None else plan.moves.waiting.value,
+        yielded=plan.yielded,
+        tick=plan.tick or _without_news(session.last_tick),
+    )
+
+
+def _without_news(last: Tick | None) -> Tick | None:
+    """The last tick's measurements, without decisions that were told already."""
+    return None if last is None else replace(last, decisions=(), actions=())
+
+
+async def _write(
+    ctx: Context, session: Session, seen: Observed, status: InferenceServiceStatus
+) -> None:
+    """Write over exactly the status this pass began with, or over its own announcement."""
+    live = session.own if session.own is not None else dict(seen.service)
+    item = await write_status(ctx.client, INFERENCE_SERVICE, live, report.dump(status))
+    ctx.store.put(INFERENCE_SERVICE, item)
+    session.own = item
+    session.written_at_s = seen.now_s
+
+
+def _show(ctx: Context, seen: Observed, status: InferenceServiceStatus) -> None:
+    labels, shown = (seen.namespace, seen.name), ctx.instruments
+    shown.replicas.labels(*labels).set(status.desired_replicas or 0)
+    shown.ready.labels(*labels).set(status.ready_replicas)
+    shown.budget.labels(*labels).set(status.budget.desired or 0)
+    for slo in status.slos:
+        if slo.attainment_percent is not None:
+            shown.attainment.labels(*labels, slo.name).set(slo.attainment_percent / 100)
+
+
+def _delay(seen: Observed, plan: Plan) -> float:
+    """Soon while something is under way, at the scraping interval while pods exist."""
+    if plan.refused is not None:
+        return IDLE_S
+    moves = plan.moves
+    if (
+        seen.scale is None
+        or plan.pushes
+        or moves.begin
+        or moves.undo
+        or (moves.waiting and seen.drains)
+    ):
+        return FAST_S
+    return SCRAPE_INTERVAL_S if any(not pod.finished for pod in seen.pods) else IDLE_S

@@ -1,0 +1,78 @@
+"""Workers that take keys from the queue, make a pass over each, and ask for the next."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+
+from paceline_operator.kube.errors import ConflictError, KubeError, LeaseLostError, NotFoundError
+from paceline_operator.kube.store import Key
+from paceline_operator.reconcile.context import Context
+from paceline_operator.reconcile.session import NEVER
+from paceline_operator.reconcile.tick import tick
+
+log = logging.getLogger(__name__)
+
+FIRST_BACKOFF_S = 0.5
+MAX_BACKOFF_S = 60.0
+
+
+@dataclass(slots=True)
+class Workers:
+    """A fixed number of workers over one context."""
+
+    ctx: Context
+    count: int
+    _failures: dict[Key, int] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Work until cancelled, or until the lease is lost.
+
+        Raises:
+            LeaseLostError: This process may not write any more.
+        """
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self.count):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.ctx.queue.get()
+            try:
+                delay = await self._pass(key)
+            finally:
+                self.ctx.queue.done(key)
+            self.ctx.instruments.queue_depth.set(len(self.ctx.queue))
+            if delay is not None:
+                self.ctx.queue.add(key, delay)
+
+    async def _pass(self, key: Key) -> float | None:
+        """One pass; its failure is logged and only delays the next one."""
+        started = time.perf_counter()
+        try:
+            delay = await tick(self.ctx, key)
+        except LeaseLostError:
+            raise
+        except (ConflictError, NotFoundError) as error:
+            log.info("%s/%s: %s", *key, error)
+            self.ctx.session(key).resynced_at_s = NEVER
+            return self._failed(key, "conflict")
+        except KubeError as error:
+            log.warning("%s/%s: %s", *key, error)
+            return self._failed(key, "error")
+        except Exception:
+            # One object's defect must not stop the others; it is told and tried again.
+            log.exception("%s/%s: the pass failed", *key)
+            return self._failed(key, "defect")
+        finally:
+            self.ctx.instruments.tick_seconds.observe(time.perf_counter() - started)
+        self._failures.pop(key, None)
+        self.ctx.instruments.ticks.labels("ok").inc()
+        return delay
+
+    def _failed(self, key: Key, result: str) -> float:
+        self.ctx.instruments.ticks.labels(result).inc()
+        count = self._failures[key] = self._failures.get(key, 0) + 1
+        return float(min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** (count - 1)))
