@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from paceline_operator.api.crd import object_schema
 from paceline_operator.api.rule import VALIDATIONS
 from paceline_operator.api.schema import walk

@@ -204,7 +204,7 @@ class BatchTokens(Model):
     max: Annotated[Tokens, stored()] = 2048
     """Highest budget; engines allocate for it at start, so a change rolls the pods."""
     initial: Tokens | None = None
-    """Budget a new fleet starts with (512, or `max` where that is less, where absent)."""
+    """Budget a new fleet starts with (`max` where absent)."""
 
 
 class EnvVar(Model):
@@ -428,10 +428,10 @@ class InferenceServiceSpec(Model):
     """Autonomy of the live knobs: token budget and running sequences."""
     scaling: Scaling = Scaling()
     """Autonomy and limits of the replica count."""
-    replicas: Replicas | None = None
-    """What `kubectl scale` writes. Scaling Off or Recommend: the number of pods (1 where absent).
-    Auto: a floor until `scaling.overrideSeconds` have passed. Leave it out of manifests that are
-    applied again, or they undo a scale."""
+    replicas: Annotated[Replicas, stored()] = 1
+    """What `kubectl scale` writes. Scaling Off or Recommend: the number of pods. Auto: a floor
+    until `scaling.overrideSeconds` have passed. Leave it out of manifests that are applied again,
+    or they undo a scale."""
     routing: Annotated[Routing, stored()] = Routing()
     """How requests reach the pods."""
     rollout: Rollout = Rollout()
