@@ -157,6 +157,10 @@ def test_it_beats_while_it_loads(peer: Peer, processes: list[subprocess.Popen[by
     [
         ({"device": Device.CUDA}, "device 'cuda' has no runner here: use cpu or simulated"),
         ({"step_time_law": None}, "the simulated device needs a step-time law"),
+        (
+            {"device": Device.CPU, "model_path": "/no/such/model.gguf"},
+            "model /no/such/model.gguf: does not exist",
+        ),
     ],
 )
 def test_what_cannot_load_is_told_in_one_line(
