@@ -26,6 +26,7 @@ from e2e.cluster import (
     processes,
     procfs,
     readiness,
+    residue,
     snapshot,
 )
 from e2e.cluster.commands import attempt
@@ -169,6 +170,7 @@ def _remove(settings: Settings, say: Say) -> list[str]:
         network.restore_settings(before.settings)
     say("network", "removed")
     _delete(place.root)
+    residue.remove(place.root, before.directories if before else residue.present())
     left = snapshot.left_over(before, snapshot.take()) if before else []
     say("cluster", "down" if not left else f"down, but left: {'; '.join(left)}")
     return left

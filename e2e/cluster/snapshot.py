@@ -4,8 +4,10 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from e2e.cluster import cgroups, firewall, network, procfs
+from e2e.cluster import cgroups, firewall, network, procfs, residue
 from e2e.cluster.firewall import Chain
+
+_LISTS = ("interfaces", "mounts", "rules", "cgroups", "directories")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,7 @@ class Snapshot:
         rules: Firewall rules and chains.
         settings: Kernel settings that the cluster may change.
         cgroups: Whether the cluster's cgroup is there, as a list of none or one.
+        directories: Directories outside the state that programs may make, as far as they exist.
     """
 
     interfaces: tuple[str, ...]
@@ -25,6 +28,7 @@ class Snapshot:
     rules: tuple[str, ...]
     settings: dict[str, str]
     cgroups: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
 
     def write(self, path: Path) -> None:
         """Writes it as JSON."""
@@ -39,6 +43,7 @@ def take() -> Snapshot:
         rules=tuple(rule for family in firewall.FAMILIES for rule in firewall.rules(family)),
         settings=network.read_settings(),
         cgroups=(cgroups.ROOT,) if cgroups.exists() else (),
+        directories=tuple(residue.present()),
     )
 
 
@@ -46,7 +51,7 @@ def read(path: Path) -> Snapshot | None:
     """Reads one, or None where there is none to be read."""
     try:
         found = json.loads(path.read_text())
-        lists = {name: tuple(found[name]) for name in ("interfaces", "mounts", "rules", "cgroups")}
+        lists = {name: tuple(found[name]) for name in _LISTS}
         return Snapshot(settings=dict(found["settings"]), **lists)
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
@@ -69,6 +74,7 @@ def left_over(before: Snapshot, after: Snapshot) -> list[str]:
         "mount": (before.mounts, after.mounts),
         "rule": (before.rules, after.rules),
         "cgroup": (before.cgroups, after.cgroups),
+        "directory": (before.directories, after.directories),
     }
     found = [
         f"{kind} {item}"
