@@ -23,9 +23,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster.pki import Authority, Pair, Subject, write_kubeconfig
-
 from e2e.cluster import binaries, settings
+from e2e.cluster.pki import Authority, Pair, Subject, write_kubeconfig
 
 START_TIMEOUT_S = 60.0
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
+
 from paceline_operator.api import v1alpha1
 from paceline_operator.api.crd import FILE_NAME
-
 from tests.support.apiserver import ApiServer, running
 from tests.support.rest import Reply, Rest
 from tests.support.tree import ROOT
