@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -226,9 +227,12 @@ async def test_a_model_that_cannot_load_is_said_in_one_line(
     client = ZmqEngineClient(engine_config(**changes))
     await client.start()
     try:
+        stream = client.submit(request(1))
         async with asyncio.timeout(TIMEOUT_S):
             with pytest.raises(EngineDeadError, match=said):
                 await client.wait_ready()
+            with pytest.raises(EngineDeadError, match=said):
+                await anext(stream)
         assert client.failure is not None
         assert "\n" not in client.failure
     finally:
@@ -239,7 +243,7 @@ async def test_idle_heartbeats_arrive() -> None:
     async with running(engine_config()) as client:
         for _ in range(2):
             heard = client.last_heartbeat_s
-            await eventually(lambda heard=heard: client.last_heartbeat_s > heard)
+            await eventually(partial(lambda before: client.last_heartbeat_s > before, heard))
 
 
 async def test_a_stopped_engine_ends_its_streams_and_leaves_nothing(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline_engine.config import StepTimeLaw
@@ -60,6 +60,7 @@ def test_splitmix64_reference_values() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(
     seed=SEEDS,
     position=POSITIONS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline_engine.config import Device
@@ -60,6 +60,7 @@ def test_draining_down_keeps_a_token_for_each() -> None:
     assert knobs.budget(running=40) == 48
 
 
+@settings(deadline=None)
 @given(
     ceiling=st.integers(2, 600),
     seqs=st.integers(1, 80),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import event, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from paceline_engine.config import EngineConfig, budget_floor
@@ -20,6 +20,7 @@ VOCAB = 50
 EOS = frozenset({0})
 MAX_REQUEST_TOKENS = 40
 STEP_LIMIT = 5000
+THOROUGH = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ def expected(request: Request) -> list[int]:
     return reference_output(request, vocab_size=VOCAB, max_total=MAX_REQUEST_TOKENS, eos=EOS)
 
 
-@settings(max_examples=150, deadline=None)
+@THOROUGH
 @given(config=configs(), load=requests(), gaps=arrivals())
 def test_outputs_depend_on_the_request_alone(
     config: EngineConfig, load: tuple[Request, ...], gaps: list[int]
@@ -209,7 +210,7 @@ def test_outputs_depend_on_the_request_alone(
     assert set(run.ends.values()) <= {FinishReason.STOP, FinishReason.LENGTH}
 
 
-@settings(max_examples=150, deadline=None)
+@THOROUGH
 @given(config=configs(), load=requests(), gaps=arrivals(), script=disturbances())
 def test_aborts_and_live_knobs_harm_nobody_else(
     config: EngineConfig,

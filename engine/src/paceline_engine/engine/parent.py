@@ -12,6 +12,9 @@ _PR_SET_PDEATHSIG = 1
 def die_with(parent_pid: int) -> None:
     """Has the kernel kill this process when its parent ends, however it ends.
 
+    The parent is the thread that started this process, so that has to be one that lives as
+    long as the server: prctl(2), PR_SET_PDEATHSIG.
+
     Raises:
         SystemExit: The parent had gone before the kernel was asked.
     """
