@@ -262,3 +262,24 @@ def test_every_value_is_described() -> None:
     assert undescribed(values, schema, "") == []
     assert schema["additionalProperties"] is False
     assert values.keys() == schema["properties"].keys() - {"global"}
+
+
+def test_readme_names_every_value_and_only_those() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    readme = (CHART / "README.md").read_text()
+
+    def leaves(node: Object, path: str = "") -> list[str]:
+        found = []
+        for name, value in node.items():
+            deeper = isinstance(value, dict) and value and name != "resources"
+            found += leaves(value, f"{path}{name}.") if deeper else [f"{path}{name}"]
+        return found
+
+    rows = [line.split("|") for line in readme.splitlines() if line.startswith("| `")]
+    in_cells = {
+        name for row in rows for cell in row[1:4] for name in re.findall(r"`([^`]+)`", cell)
+    }
+    assert [leaf for leaf in leaves(values) if leaf not in in_cells] == []
+    roots = tuple(f"{name}." for name, value in values.items() if isinstance(value, dict))
+    named = {name for name in in_cells if name.startswith(roots)}
+    assert named <= set(leaves(values))
