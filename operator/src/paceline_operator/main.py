@@ -11,7 +11,7 @@ import sys
 import time
 import uuid
 from collections.abc import Coroutine
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import aiohttp
@@ -119,25 +119,33 @@ async def _lead(
     configuration: Configuration,
     stop: asyncio.Event,
 ) -> None:
-    keeping = asyncio.create_task(_keep(lease))
-    working = asyncio.create_task(_work(ctx, settings.workers, stop))
-    registry = watch.registry(
-        ctx.store, ctx.queue, configuration, has_keda=await _exists(ctx.client, SCALED_OBJECT)
-    )
-    try:
-        await kopf.operator(
+    """Work while leading; kopf takes the signals over and ends by itself."""
+    has_keda = await _exists(ctx.client, SCALED_OBJECT)
+    registry = watch.registry(ctx.store, ctx.queue, configuration, has_keda=has_keda)
+    tasks = [
+        asyncio.create_task(work)
+        for work in (_keep(lease), _work(ctx, settings.workers, stop), _stopped(stop))
+    ]
+    watching = asyncio.create_task(
+        kopf.operator(
             registry=registry,
             settings=watch.settings(),
             standalone=True,
             clusterwide=not settings.watch_namespaces,
             namespaces=settings.watch_namespaces,
-            stop_flag=stop,
         )
-    finally:
-        for task in (working, keeping):
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+    )
+    await asyncio.wait({watching, tasks[-1]}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (watching, *tasks):
+        task.cancel()
+    results = await asyncio.gather(watching, *tasks, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+
+
+async def _stopped(stop: asyncio.Event) -> None:
+    await stop.wait()
 
 
 async def _keep(lease: LeaderLease) -> None:
