@@ -13,6 +13,7 @@ SURGE_SIGMAS = 3.0
 _RECENT_S = (5.0, 10.0, 15.0)
 _SHORT_S = 30.0
 _TREND_S = 60.0
+_LEAST_BASE_S = 15.0
 _SHORTEST_LONG_S = 60.0
 _LONGEST_LONG_S = 300.0
 
@@ -43,9 +44,12 @@ def forecast(
         horizon_s: How far ahead: a cold start and a tick.
         memory_s: How long a high rate is remembered.
     """
+    if not fleet.slices:
+        return Demand()
+    end_s = fleet.slices[-1].end_s
     long_s = min(_LONGEST_LONG_S, max(_SHORTEST_LONG_S, memory_s))
-    short = _rate(fleet.last(_SHORT_S), workload)
-    long = _rate(fleet.last(long_s), workload)
+    short = _rate(fleet, workload, end_s - _SHORT_S, end_s)
+    long = _rate(fleet, workload, end_s - long_s, end_s)
     surge = _surge(fleet, workload)
     now = max(short, surge or 0.0)
     level = max(now, long if surge is None else now, _trend(fleet, workload, horizon_s))
@@ -57,8 +61,16 @@ def forecast(
     )
 
 
-def _rate(window: Window, workload: Workload) -> float:
-    return window.rate(Counter.PROMPT_TOKENS_RECEIVED) / max(1.0, workload.prompt_mean)
+def _rate(fleet: FleetObservation, workload: Workload, start_s: float, end_s: float) -> float:
+    """Rate over the slices that begin in [start, end); 0 without any."""
+    slices = _between(fleet, start_s, end_s)
+    length_s = sum(w.length_s for w in slices)
+    tokens = sum(w.count(Counter.PROMPT_TOKENS_RECEIVED) for w in slices)
+    return tokens / length_s / max(1.0, workload.prompt_mean) if length_s else 0.0
+
+
+def _between(fleet: FleetObservation, start_s: float, end_s: float) -> list[Window]:
+    return [w for w in fleet.slices if start_s - 1e-6 <= w.start_s < end_s - 1e-6]
 
 
 def _surge(fleet: FleetObservation, workload: Workload) -> float | None:
@@ -72,32 +84,24 @@ def _surge(fleet: FleetObservation, workload: Workload) -> float | None:
 
 
 def _unexplained(fleet: FleetObservation, workload: Workload, seconds: float) -> float | None:
-    if not fleet.slices:
-        return None
     end_s = fleet.slices[-1].end_s
-    earlier = [w for w in fleet.slices if end_s - _TREND_S <= w.start_s < end_s - seconds - 1e-6]
-    length_s = sum(w.length_s for w in earlier)
-    if length_s < 15.0:
+    earlier = _between(fleet, end_s - _TREND_S, end_s - seconds)
+    if sum(w.length_s for w in earlier) < _LEAST_BASE_S:
         return None
-    tokens = sum(w.count(Counter.PROMPT_TOKENS_RECEIVED) for w in earlier)
-    base_rps = tokens / length_s / max(1.0, workload.prompt_mean)
-    recent = fleet.last(seconds)
-    rate, span_s = _rate(recent, workload), max(1.0, recent.length_s)
-    spread = sqrt((1.0 + workload.prompt_cv2) * max(base_rps, 1.0 / span_s) / span_s)
+    base_rps = _rate(fleet, workload, end_s - _TREND_S, end_s - seconds)
+    rate = _rate(fleet, workload, end_s - seconds, end_s)
+    spread = sqrt((1.0 + workload.prompt_cv2) * max(base_rps, 1.0 / seconds) / seconds)
     return rate if rate > base_rps + SURGE_SIGMAS * spread else None
 
 
 def _trend(fleet: FleetObservation, workload: Workload, horizon_s: float) -> float:
     """Half of the last minute's slope, carried on over the horizon; 0 while it falls."""
-    if not fleet.slices:
-        return 0.0
     end_s = fleet.slices[-1].end_s
-    later = _rate(fleet.last(_SHORT_S), workload)
-    before = [w for w in fleet.slices if end_s - _TREND_S <= w.start_s < end_s - _SHORT_S - 1e-6]
-    length_s = sum(w.length_s for w in before)
-    if length_s < 20.0:
+    half_s = end_s - _SHORT_S
+    before = _between(fleet, end_s - _TREND_S, half_s)
+    if sum(w.length_s for w in before) < _LEAST_BASE_S:
         return 0.0
-    tokens = sum(w.count(Counter.PROMPT_TOKENS_RECEIVED) for w in before)
-    earlier = tokens / length_s / max(1.0, workload.prompt_mean)
+    later = _rate(fleet, workload, half_s, end_s)
+    earlier = _rate(fleet, workload, end_s - _TREND_S, half_s)
     slope = (later - earlier) / (_TREND_S - _SHORT_S)
     return later + 0.5 * slope * min(horizon_s, _TREND_S) if slope > 0 else 0.0

@@ -44,6 +44,7 @@ class Memory:
     Attributes:
         decode_fit: Evidence from decode-only steps.
         prefill_fit: Evidence from steps that carry prompt tokens.
+        template_hash: Pod template that the evidence is about.
         learned_until_s: End of the last slice that was learned from.
         proven_budget: Largest budget at which full-budget steps were seen.
         proven_at_s: When it was last seen.
@@ -70,6 +71,7 @@ class Memory:
 
     decode_fit: FitMemory = FitMemory()
     prefill_fit: FitMemory = FitMemory()
+    template_hash: str = ""
     learned_until_s: float = 0.0
     proven_budget: int = 0
     proven_at_s: float = 0.0

@@ -2,12 +2,113 @@
 
 from __future__ import annotations
 
-from paceline_operator.autopilot.decision import Tick
-from paceline_operator.autopilot.fleet import FleetObservation
+from dataclasses import replace
+
+from paceline_operator.autopilot import feasibility, knob_loop, replica_loop
+from paceline_operator.autopilot.attainment import measure_lately
+from paceline_operator.autopilot.decision import (
+    ActionItem,
+    Decision,
+    ModelEstimate,
+    SetTunables,
+    Tick,
+)
+from paceline_operator.autopilot.fleet import FleetObservation, Tunables
+from paceline_operator.autopilot.knob_loop import KNOB_EVERY_S
+from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.move import Outcome
 from paceline_operator.autopilot.policy import Policy
+from paceline_operator.autopilot.replica_loop import REPLICA_EVERY_S
+from paceline_operator.autopilot.situation import Situation, understand
+
+EARLY_S = 0.5
 
 
 def step(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) -> Tick:
-    """Runs the loops that are due and explains the outcome."""
-    raise NotImplementedError
+    """Runs the loops that are due and explains the outcome.
+
+    The knob loop comes first: the replica loop then sees the knobs it has chosen.
+
+    Args:
+        policy: Objectives, autonomy and limits.
+        fleet: What is known of the fleet.
+        memory: Of the last call; a new one for a new fleet.
+        now_s: The operator's clock.
+    """
+    memory = learned(policy, fleet, memory, now_s)
+    situation = understand(policy, fleet, memory, now_s)
+    judged = feasibility.judge(situation)
+    knobs = _knob_pass(situation)
+    after = _with_knobs(situation, knobs)
+    feasible = judged.feasible is not False
+    replicas = _replica_pass(after, feasible=feasible)
+    decisions, actions = _collected(knobs, replicas)
+    final = replicas.memory if replicas is not None else after.memory
+    return Tick(
+        decisions=decisions,
+        actions=actions,
+        memory=final,
+        slo=tuple(measure_lately(o, fleet) for o in policy.objectives),
+        estimate=_estimate(situation),
+        feasibility=judged,
+        scaling_limit=replica_loop.limit(after, feasible=feasible),
+        data=situation.data,
+        next_due_s=min(final.knob_at_s + KNOB_EVERY_S, final.replica_at_s + REPLICA_EVERY_S),
+    )
+
+
+def _due(last_s: float, every_s: float, now_s: float) -> bool:
+    return not last_s or now_s - last_s >= every_s - EARLY_S
+
+
+def _knob_pass(s: Situation) -> Outcome | None:
+    return knob_loop.run(s) if _due(s.memory.knob_at_s, KNOB_EVERY_S, s.now_s) else None
+
+
+def _with_knobs(s: Situation, knobs: Outcome | None) -> Situation:
+    if knobs is None:
+        return s
+    tunables = s.fleet.desired_tunables
+    for action in knobs.actions:
+        if isinstance(action, SetTunables):
+            tunables = Tunables(
+                max_num_batched_tokens=action.max_num_batched_tokens,
+                max_num_running_seqs=action.max_num_running_seqs,
+            )
+    return understand(s.policy, replace(s.fleet, desired_tunables=tunables), knobs.memory, s.now_s)
+
+
+def _replica_pass(s: Situation, *, feasible: bool) -> Outcome | None:
+    if not _due(s.memory.replica_at_s, REPLICA_EVERY_S, s.now_s):
+        return None
+    return replica_loop.run(s, feasible=feasible)
+
+
+def _collected(
+    *outcomes: Outcome | None,
+) -> tuple[tuple[Decision, ...], tuple[ActionItem, ...]]:
+    ran = [outcome for outcome in outcomes if outcome is not None]
+    decisions = tuple(d for outcome in ran for d in outcome.decisions)
+    return decisions, tuple(a for outcome in ran for a in outcome.actions)
+
+
+def _estimate(s: Situation) -> ModelEstimate | None:
+    plant = s.plant
+    if not plant.prefill.steps and not plant.decode.steps:
+        return None
+    law, budget = plant.prefill.law, s.knobs.max_num_batched_tokens
+    rps = s.capacity[0] if s.model_usable else None
+    return ModelEstimate(
+        base_ms=law.base_ms,
+        per_prefill_token_ms=law.per_prefill_token_ms,
+        per_decode_row_ms=law.per_decode_row_ms,
+        per_kv_token_ms=law.per_kv_token_ms,
+        per_chunk_context_ms=law.per_chunk_context_ms,
+        decode_step_ms=plant.decode_ms(plant.workload.rows_p95, plant.workload.kv_p95),
+        budget_step_ms=plant.full_ms(budget),
+        budget_cap=s.cap if s.model_usable else None,
+        capacity_rps=rps,
+        steps=plant.prefill.steps + plant.decode.steps,
+        trusted=s.model_trusted,
+    )

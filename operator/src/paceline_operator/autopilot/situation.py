@@ -92,8 +92,9 @@ class Situation:
 
     @cached_property
     def cap(self) -> int | None:
-        """Largest budget whose full steps stay within the ITL target; None: not even the
-        smallest does. The ceiling without such an objective.
+        """Largest budget whose full steps keep within the ITL target.
+
+        None where not even the smallest does; the ceiling without such an objective.
         """
         target = self.itl_target_ms
         if target is None:

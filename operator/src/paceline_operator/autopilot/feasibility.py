@@ -1,0 +1,74 @@
+"""Whether the objectives can be met at all, with the arithmetic that says so."""
+
+from __future__ import annotations
+
+from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot.capacity import OVERHEAD_MS, alone_ttft_ms
+from paceline_operator.autopilot.decision import Feasibility
+from paceline_operator.autopilot.situation import Situation
+
+
+def judge(s: Situation) -> Feasibility:
+    """Feasible, infeasible with the reason, or unknown while the model is not trusted."""
+    if not s.policy.objectives:
+        return Feasibility(feasible=None, message="No objective is set.")
+    if not s.model_trusted:
+        return Feasibility(feasible=None, message="The step-time model is still learning.")
+    problem = _itl_problem(s) or _ttft_problem(s)
+    if problem is not None:
+        return Feasibility(feasible=False, message=problem)
+    return Feasibility(feasible=True, message=_summary(s))
+
+
+def _itl_problem(s: Situation) -> str | None:
+    target = s.itl_target_ms
+    if target is None:
+        return None
+    alone_ms = s.plant.decode_ms(1.0)
+    if alone_ms > target:
+        return (
+            f"One sequence alone needs {phrases.ms(alone_ms)} per token; the ITL target is "
+            f"{phrases.ms(target)}. Raise the target or use a faster device."
+        )
+    if s.cap is None and s.itl_violated:
+        floor = s.ladder().floor
+        return (
+            f"A step of the smallest budget of {floor} tokens takes "
+            f"{phrases.ms(s.plant.full_ms(floor))}; with {100 * s.margin:.0f} % reserve it does "
+            f"not fit the ITL target of {phrases.ms(target)}. Raise the target or lower "
+            "maxNumSeqs or batchTokens.min."
+        )
+    return None
+
+
+def _ttft_problem(s: Situation) -> str | None:
+    target = s.ttft_target_ms
+    if target is None:
+        return None
+    budget = s.cap_or_floor
+    alone_ms = alone_ttft_ms(s.plant, s.terms(budget))
+    if alone_ms <= target:
+        return None
+    tokens = s.plant.workload.prompt_p95 * s.plant.workload.computed_share
+    return (
+        f"A prompt of {tokens:.0f} tokens (95th percentile) needs {phrases.ms(alone_ms)} on an "
+        f"idle replica: {tokens:.0f} tokens in steps of {budget} at "
+        f"{phrases.ms(s.plant.full_ms(budget, 0.0))} each, and {OVERHEAD_MS:.0f} ms around them; "
+        f"the TTFT target is {phrases.ms(target)}. More replicas cannot help."
+    )
+
+
+def _summary(s: Situation) -> str:
+    said = []
+    if s.itl_target_ms is not None:
+        said.append(
+            f"steps of up to {s.cap_or_floor} tokens fit the ITL target of "
+            f"{phrases.ms(s.itl_target_ms)}"
+        )
+    if s.ttft_target_ms is not None:
+        alone_ms = alone_ttft_ms(s.plant, s.terms(s.cap_or_floor))
+        said.append(
+            f"a long prompt alone starts in {phrases.ms(alone_ms)} of "
+            f"{phrases.ms(s.ttft_target_ms)}"
+        )
+    return ("By the model, " + ", and ".join(said) + ".") if said else ""

@@ -1,0 +1,139 @@
+"""The fast loop: the live knobs, every 10 s."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paceline_operator.api.v1alpha1 import Mode
+from paceline_operator.autopilot.attainment import measure
+from paceline_operator.autopilot.decision import Inputs, Reason, SetTunables
+from paceline_operator.autopilot.fleet import DataClass, Tunables
+from paceline_operator.autopilot.knob_rules import RULES
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.move import Move, Outcome
+from paceline_operator.autopilot.situation import Situation
+from paceline_operator.autopilot.window import Counter
+
+KNOB_EVERY_S = 10.0
+LEAST_MARGIN = 0.05
+MOST_MARGIN = 0.40
+MARGIN_PER_SECOND = 0.5 / 60
+_ENOUGH_STEPS = 100
+_NEAR_CAP = 0.9
+
+
+def run(s: Situation) -> Outcome:
+    """One pass of the loop."""
+    wish = next(move for rule in RULES if (move := rule(s)) is not None)
+    memory = replace(_trimmed(s), knob_at_s=s.now_s)
+    refusal = _refusal(s, wish)
+    inputs = inputs_of(s)
+    if wish.tunables is None or _unchanged(s, wish):
+        reason = refusal if wish.holds and refusal is Reason.MODE_OFF else None
+        decision = replace(wish, reason=reason or wish.reason).decision(
+            s.now_s, inputs, applied=False
+        )
+        return Outcome(decisions=(decision,), memory=memory)
+    if refusal is not None:
+        decision = _refused(wish, refusal).decision(s.now_s, inputs, applied=False, guard=refusal)
+        return Outcome(decisions=(decision,), memory=memory)
+    decision = wish.decision(s.now_s, inputs, applied=True)
+    wanted = wish.tunables
+    action = SetTunables(
+        max_num_batched_tokens=wanted.max_num_batched_tokens,
+        max_num_running_seqs=wanted.max_num_running_seqs,
+    )
+    moved = _noted(s, wish, memory)
+    return Outcome(decisions=(decision,), memory=moved, actions=(action,))
+
+
+def inputs_of(s: Situation) -> Inputs:
+    """The figures behind a decision about the live knobs."""
+    lately, budget = s.since_change, s.knobs.max_num_batched_tokens
+    figures: Inputs = {
+        "budget": budget,
+        "runningSeqs": s.knobs.max_num_running_seqs,
+        "budgetCap": s.cap,
+        "stepAtBudgetMs": round(s.plant.full_ms(budget), 1),
+        "uncertainty": round(s.plant.uncertainty(budget), 3),
+        "margin": round(s.margin, 3),
+        "cause": s.cause.value,
+        "rowsP95": round(s.plant.workload.rows_p95, 1),
+        "kvTokensP95": round(s.plant.workload.kv_p95),
+        "waitingTokens": round(s.waiting_tokens),
+        "servingPods": len(s.fleet.serving),
+        "windowS": round(lately.length_s, 1),
+    }
+    for objective in s.policy.objectives:
+        found = measure(objective, lately)
+        share = found.attainment
+        figures[f"attainment.{objective.name}"] = None if share is None else round(share, 4)
+    return figures
+
+
+def _refusal(s: Situation, wish: Move) -> Reason | None:
+    """Why a move is not made although it is wanted."""
+    if s.policy.tuning_mode is Mode.OFF:
+        return Reason.MODE_OFF
+    if {"budget", "runningSeqs"} & s.fleet.yielded.keys():
+        return Reason.FOREIGN_WRITER
+    if s.policy.tuning_mode is Mode.RECOMMEND:
+        return Reason.RECOMMEND_ONLY
+    return None
+
+
+def _refused(wish: Move, refusal: Reason) -> Move:
+    said = {
+        Reason.RECOMMEND_ONLY: "Recommended, not done (tuning is in mode Recommend). ",
+        Reason.MODE_OFF: "Not done (tuning is Off). ",
+        Reason.FOREIGN_WRITER: "Not done (this knob is left to another writer). ",
+    }[refusal]
+    if refusal is Reason.MODE_OFF:
+        return replace(wish, after=wish.before, reason=Reason.MODE_OFF, message=said + wish.message)
+    return replace(wish, message=said + wish.message)
+
+
+def _unchanged(s: Situation, wish: Move) -> bool:
+    return wish.tunables == s.knobs
+
+
+def _noted(s: Situation, wish: Move, trimmed: Memory) -> Memory:
+    memory = replace(wish.memory or trimmed, knob_at_s=s.now_s)
+    before, after = s.knobs, wish.tunables or s.knobs
+    if _lowers(before, after):
+        return replace(memory, lowered_at_s=s.now_s)
+    return replace(memory, raised_at_s=s.now_s)
+
+
+def _lowers(before: Tunables, after: Tunables) -> bool:
+    return (
+        after.max_num_batched_tokens < before.max_num_batched_tokens
+        or after.max_num_running_seqs < before.max_num_running_seqs
+    )
+
+
+def _trimmed(s: Situation) -> Memory:
+    """Integral feedback on the margin, only where the budget is what shapes ITL.
+
+    Frozen while anything else limits: stale data, a squeeze, few steps, or a budget that
+    lies well below the cap.
+    """
+    memory, cap = s.memory, s.cap
+    elapsed_s = min(60.0, s.now_s - (memory.margin_at_s or s.now_s))
+    memory = replace(memory, margin_at_s=s.now_s)
+    if s.data is not DataClass.FRESH or cap is None or memory.squeezed_seqs is not None:
+        return memory
+    window, now = s.since_change, s.knobs.max_num_batched_tokens
+    if not _NEAR_CAP * cap <= now <= cap / _NEAR_CAP or not window.count(Counter.STEPS_AT_BUDGET):
+        return memory
+    errors = [
+        objective.share - found.attainment
+        for objective in s.policy.objectives
+        if objective.metric == "ITL"
+        and (found := measure(objective, window)).attainment is not None
+        and found.samples >= _ENOUGH_STEPS
+    ]
+    if not errors:
+        return memory
+    margin = memory.margin + MARGIN_PER_SECOND * max(errors) * elapsed_s
+    return replace(memory, margin=min(MOST_MARGIN, max(LEAST_MARGIN, margin)))

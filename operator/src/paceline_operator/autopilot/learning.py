@@ -1,0 +1,85 @@
+"""What a tick adds to memory before anything is decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paceline_operator.autopilot import fit
+from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.memory import FitMemory, Memory
+from paceline_operator.autopilot.policy import Policy
+from paceline_operator.autopilot.prior import prior_of
+from paceline_operator.autopilot.replica_limits import noted
+from paceline_operator.autopilot.window import Counter, StepClass, Window
+
+COLD_STARTS_KEPT = 5
+PROVEN_LASTS_S = 1800.0
+
+
+def learned(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) -> Memory:
+    """Memory with the new slices, the newest cold starts and the manual replicas in it."""
+    memory = _for_template(memory, fleet.template_hash)
+    for window in fleet.slices:
+        if window.end_s > memory.learned_until_s:
+            memory = _from_slice(policy, fleet, memory, window)
+    memory = _cold_starts(memory, fleet)
+    return noted(policy, memory, now_s)
+
+
+def _for_template(memory: Memory, template_hash: str) -> Memory:
+    """Steps of another template say nothing about this one."""
+    if memory.template_hash == template_hash:
+        return memory
+    if not memory.template_hash:
+        return replace(memory, template_hash=template_hash)
+    return replace(
+        memory,
+        template_hash=template_hash,
+        decode_fit=FitMemory(),
+        prefill_fit=FitMemory(),
+        proven_budget=0,
+        capacity_factor=1.0,
+        cold_starts_s=(),
+    )
+
+
+def _from_slice(policy: Policy, fleet: FleetObservation, memory: Memory, window: Window) -> Memory:
+    prior = prior_of(policy.profile)
+    decode = window.moments(StepClass.DECODE_ONLY)
+    prefill = window.moments(StepClass.MIXED, StepClass.PREFILL_ONLY)
+    memory = replace(
+        memory,
+        decode_fit=fit.learn(memory.decode_fit, decode, fit.DECODE, prior.decode),
+        prefill_fit=fit.learn(memory.prefill_fit, prefill, fit.PREFILL, prior.prefill),
+        learned_until_s=window.end_s,
+    )
+    return _proven(fleet, memory, window)
+
+
+def _proven(fleet: FleetObservation, memory: Memory, window: Window) -> Memory:
+    """Full-budget steps in a slice that began after the last live move prove the budget."""
+    if window.end_s - memory.proven_at_s > PROVEN_LASTS_S:
+        memory = replace(memory, proven_budget=0)
+    tunables = fleet.desired_tunables
+    moved_s = max(memory.lowered_at_s, memory.raised_at_s)
+    if tunables is None or window.start_s < moved_s or not window.count(Counter.STEPS_AT_BUDGET):
+        return memory
+    if tunables.max_num_batched_tokens < memory.proven_budget:
+        return memory
+    return replace(memory, proven_budget=tunables.max_num_batched_tokens, proven_at_s=window.end_s)
+
+
+def _cold_starts(memory: Memory, fleet: FleetObservation) -> Memory:
+    """A pod seen before it was ready gives a cold start once it is."""
+    starting = dict(memory.starting)
+    found = list(memory.cold_starts_s)
+    current: list[tuple[str, float]] = []
+    for pod in fleet.pods:
+        if pod.draining or pod.template_hash != fleet.template_hash:
+            continue
+        if not pod.ready:
+            current.append((pod.uid, pod.created_s))
+        elif pod.uid in starting and pod.ready_since_s is not None:
+            found.append(max(0.0, pod.ready_since_s - pod.created_s))
+    kept = tuple(found[-COLD_STARTS_KEPT:])
+    return replace(memory, cold_starts_s=kept, starting=tuple(current[:64]))

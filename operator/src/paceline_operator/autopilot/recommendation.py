@@ -1,0 +1,45 @@
+"""The record behind the down window: scale-in goes no lower than its peak."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paceline_operator.autopilot.memory import Memory, Recommendation
+from paceline_operator.autopilot.situation import Situation
+
+COLD_STARTS = 2.0
+LONGEST_GAP_S = 60.0
+
+
+def down_window_s(s: Situation) -> float:
+    """How long a recommendation counts: never shorter than two cold starts."""
+    return max(s.policy.down_window_s, COLD_STARTS * s.cold_start_s)
+
+
+def recorded(s: Situation, memory: Memory, replicas: int) -> Memory:
+    """Adds a recommendation and forgets what no longer counts.
+
+    Only values that may still become the peak are kept, so the record is short: newer
+    ones that are as high make older ones pointless.
+    """
+    since_s = memory.recommending_since_s
+    unbroken = since_s is not None and s.now_s - memory.replica_at_s <= LONGEST_GAP_S
+    oldest_s = s.now_s - down_window_s(s)
+    kept = (r for r in memory.recommended if r.time_s > oldest_s and r.replicas > replicas)
+    newest = Recommendation(time_s=s.now_s, replicas=replicas)
+    return replace(
+        memory,
+        recommended=(*kept, newest),
+        recommending_since_s=since_s if unbroken else s.now_s,
+    )
+
+
+def peak(memory: Memory) -> int:
+    """Highest recommendation that counts."""
+    return max((r.replicas for r in memory.recommended), default=0)
+
+
+def window_full(s: Situation) -> bool:
+    """Whether the record reaches back over the whole down window."""
+    since_s = s.memory.recommending_since_s
+    return since_s is not None and s.now_s - since_s >= down_window_s(s)

@@ -1,0 +1,142 @@
+"""Limits of the replica knob: of the spec, of a manual floor, and what they do at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from paceline_operator.api.v1alpha1 import Mode, Pause
+from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot.decision import Knob, Reason, ScalingLimit
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.move import Move
+from paceline_operator.autopilot.policy import Policy
+from paceline_operator.autopilot.situation import Situation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Where replicas may be.
+
+    Attributes:
+        lower: Fewest.
+        upper: Most, None for none.
+        manual_floor: `spec.replicas` while it counts as a floor, else None.
+        expires_s: When that ends.
+    """
+
+    lower: int
+    upper: int | None
+    manual_floor: int | None = None
+    expires_s: float | None = None
+
+    def clamp(self, replicas: int) -> int:
+        """The nearest value inside."""
+        raised = max(replicas, self.lower)
+        return raised if self.upper is None else min(raised, self.upper)
+
+
+def noted(policy: Policy, memory: Memory, now_s: float) -> Memory:
+    """Remembers since when `spec.replicas` is what it is."""
+    if policy.replicas == memory.manual_replicas:
+        return memory
+    return replace(memory, manual_replicas=policy.replicas, manual_since_s=now_s)
+
+
+def limits(s: Situation) -> Limits:
+    """Limits in force; without a gateway nothing would wake a fleet of none."""
+    policy = s.policy
+    lower, upper = max(1, policy.min_replicas), policy.max_replicas
+    expires_s = s.memory.manual_since_s + policy.override_s
+    if policy.scaling_mode is not Mode.AUTO or policy.replicas is None or s.now_s >= expires_s:
+        return Limits(lower=lower, upper=upper)
+    floor = policy.replicas if upper is None else min(policy.replicas, upper)
+    return Limits(lower=max(lower, floor), upper=upper, manual_floor=floor, expires_s=expires_s)
+
+
+def forced(s: Situation, found: Limits) -> Move | None:
+    """What user and limits ask for whatever is measured, None for nothing."""
+    now, policy = s.fleet.desired_replicas, s.policy
+    if policy.scaling_mode is not Mode.AUTO:
+        return _manual(s, now)
+    if found.upper is not None and now > found.upper:
+        text = f"Replicas {now} -> {found.upper}: the maximum."
+        return _move(now, found.upper, Reason.ABOVE_MAXIMUM, text)
+    if now >= found.lower:
+        return None
+    if found.manual_floor == found.lower:
+        text = f"Replicas {now} -> {found.lower}: spec.replicas is a floor for a while."
+        return _move(now, found.lower, Reason.MANUAL_FLOOR, text)
+    return _move(now, found.lower, Reason.BELOW_MINIMUM, f"Replicas {now} -> {found.lower}.")
+
+
+def condition(s: Situation, found: Limits, wish: tuple[int, int] | None) -> ScalingLimit | None:
+    """Why replicas are not what demand asks for.
+
+    Args:
+        s: The situation.
+        found: Limits in force.
+        wish: Replicas wanted, and how many would do; None where nobody can tell.
+    """
+    return (
+        _by_manual_floor(s, found)
+        or _by_maximum(found, wish)
+        or _by_stuck_pods(s)
+        or _by_pause(s, found, wish)
+    )
+
+
+def _by_manual_floor(s: Situation, found: Limits) -> ScalingLimit | None:
+    if found.manual_floor is None or found.manual_floor < found.lower:
+        return None
+    left_s = (found.expires_s or s.now_s) - s.now_s
+    text = (
+        f"spec.replicas of {found.manual_floor} holds as a floor for another "
+        f"{left_s / 60:.0f} min; remove it or wait to let the autopilot go lower."
+    )
+    return ScalingLimit(reason=Reason.MANUAL_FLOOR, message=text, expires_s=found.expires_s)
+
+
+def _by_maximum(found: Limits, wish: tuple[int, int] | None) -> ScalingLimit | None:
+    if wish is None or found.upper is None or wish[0] <= found.upper:
+        return None
+    text = f"{phrases.counted(wish[0], 'replica')} needed, maxReplicas is {found.upper}."
+    return ScalingLimit(reason=Reason.AT_MAXIMUM, message=text)
+
+
+def _by_stuck_pods(s: Situation) -> ScalingLimit | None:
+    late = len(s.fleet.pending) - len(s.young_pending)
+    if not late:
+        return None
+    text = (
+        f"{phrases.counted(late, 'pod')} not ready after twice the usual start of "
+        f"{s.cold_start_s:.0f} s; see the condition Ready for the cause."
+    )
+    return ScalingLimit(reason=Reason.PENDING_STUCK, message=text)
+
+
+def _by_pause(s: Situation, found: Limits, wish: tuple[int, int] | None) -> ScalingLimit | None:
+    if wish is None or s.policy.scaling_mode is not Mode.AUTO:
+        return None
+    now, pause = s.fleet.desired_replicas, s.policy.pause
+    out = found.clamp(wish[0]) > now and pause in (Pause.OUT, Pause.ALL)
+    inward = found.clamp(wish[1]) < now and pause in (Pause.IN, Pause.ALL)
+    if not (out or inward):
+        return None
+    text = f"Demand asks for {wish[0] if out else wish[1]} replicas, but scaling is paused."
+    return ScalingLimit(reason=Reason.PAUSED, message=text)
+
+
+def _manual(s: Situation, now: int) -> Move | None:
+    wanted = s.policy.replicas
+    if wanted is not None and wanted != now:
+        return _move(now, wanted, Reason.MANUAL_VALUE, f"Replicas {now} -> {wanted}, as asked.")
+    if wanted is None and now < s.policy.min_replicas:
+        text = f"Replicas {now} -> {s.policy.min_replicas}: the minimum."
+        return _move(now, s.policy.min_replicas, Reason.BELOW_MINIMUM, text)
+    if s.policy.scaling_mode is Mode.OFF:
+        return _move(now, now, Reason.MODE_OFF, f"Scaling is Off; replicas stay at {now}.")
+    return None
+
+
+def _move(now: int, after: int, reason: Reason, message: str) -> Move:
+    return Move(knob=Knob.REPLICAS, before=now, after=after, reason=reason, message=message)

@@ -1,0 +1,208 @@
+"""The slow loop: replicas, every 15 s."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paceline_operator.api.v1alpha1 import Mode, Pause
+from paceline_operator.autopilot import phrases, replica_limits
+from paceline_operator.autopilot.decision import (
+    Inputs,
+    Knob,
+    Reason,
+    ScalingLimit,
+    SetReplicas,
+)
+from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.move import Move, Outcome
+from paceline_operator.autopilot.recommendation import peak, recorded
+from paceline_operator.autopilot.replica_limits import Limits
+from paceline_operator.autopilot.replica_need import Need, coming, corrected, need
+from paceline_operator.autopilot.scale_in_guard import forbidden_in
+from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
+
+MOST_NEW = 4
+OUT_WINDOW_S = 30.0
+IN_SHARE = 4
+
+__all__ = ["REPLICA_EVERY_S", "limit", "run"]
+
+
+def run(s: Situation, *, feasible: bool) -> Outcome:
+    """One pass of the loop."""
+    limits = replica_limits.limits(s)
+    memory = replace(s.memory, replica_at_s=s.now_s)
+    certain = replica_limits.forced(s, limits) or _blind(s)
+    if certain is not None:
+        return _settled(s, certain, memory, None)
+    found = need(s, feasible=feasible)
+    memory = recorded(s, corrected(s, found), limits.clamp(found.keep))
+    memory = replace(memory, replica_at_s=s.now_s)
+    wish = _wish(replace(s, memory=memory), found, limits)
+    return _settled(s, wish, memory, found)
+
+
+def limit(s: Situation, *, feasible: bool) -> ScalingLimit | None:
+    """What keeps replicas from what demand asks for, for the condition."""
+    limits = replica_limits.limits(s)
+    if _blind(s) is not None:
+        return replica_limits.condition(s, limits, None)
+    found = need(s, feasible=feasible)
+    return replica_limits.condition(s, limits, (found.wanted, found.keep))
+
+
+def _blind(s: Situation) -> Move | None:
+    if not s.fleet.serving:
+        return _hold(s, Reason.NO_PODS, "No pod serves yet; replicas stay.")
+    if s.data is DataClass.ABSENT:
+        return _hold(s, Reason.DATA_ABSENT, "No pod reports metrics; replicas are never lowered.")
+    if s.data is DataClass.STALE:
+        return _hold(s, Reason.DATA_STALE, "Most metrics are too old to act on; replicas stay.")
+    if not s.policy.objectives:
+        return _hold(s, Reason.NO_OBJECTIVE, "No objective is set: nothing to scale for.")
+    return None
+
+
+def _wish(s: Situation, found: Need, limits: Limits) -> Move:
+    now = s.fleet.desired_replicas
+    wanted = limits.clamp(found.wanted)
+    if wanted > now:
+        return _out(s, found, wanted)
+    if found.wanted > now:
+        text = f"{found.message} The maximum of {limits.upper} is reached."
+        return _hold(s, Reason.AT_MAXIMUM, text)
+    return _inwards(s, found, limits)
+
+
+def _out(s: Situation, found: Need, wanted: int) -> Move:
+    now = s.fleet.desired_replicas
+    lately = s.now_s - s.memory.scaled_out_at_s < OUT_WINDOW_S
+    start = s.memory.scaled_out_from if lately and s.memory.scaled_out_from else now
+    after = min(wanted, start + max(MOST_NEW, start))
+    if after <= now:
+        text = f"{found.message} No more than {after} within {OUT_WINDOW_S:.0f} s."
+        return _hold(s, Reason.COOLDOWN, text)
+    guard = Reason.COOLDOWN if after < wanted else None
+    guard = Reason.AT_MAXIMUM if after < found.wanted and guard is None else guard
+    memory = replace(s.memory, scaled_out_at_s=s.now_s, scaled_out_from=start)
+    text = f"Replicas {now} -> {after}: {found.message}"
+    return _move(s, after, found.reason, text, guard=guard, memory=memory)
+
+
+def _inwards(s: Situation, found: Need, limits: Limits) -> Move:
+    now, keep = s.fleet.desired_replicas, limits.clamp(found.keep)
+    if coming(s) and keep >= now:
+        text = f"{phrases.counted(now - len(s.fleet.serving), 'replica')} on the way; holding."
+        return _hold(s, Reason.CAPACITY_PENDING, text)
+    if keep >= now:
+        reason = Reason.AT_MINIMUM if now <= limits.lower else Reason.OBJECTIVES_MET
+        if found.reason is Reason.MODEL_LEARNING:
+            reason = Reason.MODEL_LEARNING
+        return _hold(s, reason, f"{found.message} Replicas stay at {now}.")
+    reason_text = forbidden_in(s)
+    if reason_text is not None:
+        return _hold(s, reason_text[0], f"{keep} of {now} replicas would do. {reason_text[1]}")
+    lowest = max(peak(s.memory), limits.lower)
+    if lowest >= now:
+        text = f"{keep} of {now} replicas would do, but {lowest} were needed in the down window."
+        return _hold(s, Reason.DOWN_WINDOW, text)
+    after = max(lowest, now - max(1, now // IN_SHARE))
+    memory = replace(s.memory, scaled_in_at_s=s.now_s)
+    text = f"Replicas {now} -> {after}: {found.message}"
+    return _move(s, after, Reason.DEMAND_LOW, text, memory=memory)
+
+
+def _settled(s: Situation, wish: Move, memory: Memory, found: Need | None) -> Outcome:
+    """Applies mode, pause and foreign writers to the wish."""
+    inputs = _inputs(s, found)
+    refusal = None if wish.holds else _refusal(s, wish)
+    if wish.holds or refusal is not None:
+        shown = wish if refusal is None else _refused(wish, refusal)
+        decision = shown.decision(s.now_s, inputs, applied=False, guard=refusal)
+        return Outcome(decisions=(decision,), memory=memory)
+    decision = wish.decision(s.now_s, inputs, applied=True)
+    action = SetReplicas(replicas=wish.after, reason=wish.reason)
+    moved = replace(wish.memory or memory, replica_at_s=s.now_s)
+    return Outcome(decisions=(decision,), memory=moved, actions=(action,))
+
+
+_BY_USER = {
+    Reason.MANUAL_VALUE,
+    Reason.MANUAL_FLOOR,
+    Reason.BELOW_MINIMUM,
+    Reason.ABOVE_MAXIMUM,
+}
+
+
+def _refusal(s: Situation, wish: Move) -> Reason | None:
+    if Knob.REPLICAS.value in s.fleet.yielded:
+        return Reason.FOREIGN_WRITER
+    if wish.reason in _BY_USER:
+        return None
+    if s.policy.scaling_mode is Mode.OFF:
+        return Reason.MODE_OFF
+    if s.policy.scaling_mode is Mode.RECOMMEND:
+        return Reason.RECOMMEND_ONLY
+    held = {Pause.OUT} if wish.after > wish.before else {Pause.IN}
+    return Reason.PAUSED if s.policy.pause in held | {Pause.ALL} else None
+
+
+def _refused(wish: Move, refusal: Reason) -> Move:
+    said = {
+        Reason.RECOMMEND_ONLY: "Recommended, not done (scaling is in mode Recommend). ",
+        Reason.MODE_OFF: "Not done (scaling is Off). ",
+        Reason.FOREIGN_WRITER: "Not done (replicas are left to another writer). ",
+        Reason.PAUSED: "Not done (scaling is paused). ",
+    }[refusal]
+    shown = replace(wish, message=said + wish.message)
+    if refusal is Reason.RECOMMEND_ONLY:
+        return shown
+    return replace(shown, after=wish.before, reason=refusal)
+
+
+def _inputs(s: Situation, found: Need | None) -> Inputs:
+    figures: Inputs = {
+        "replicas": s.fleet.desired_replicas,
+        "servingPods": len(s.fleet.serving),
+        "pendingPods": len(s.fleet.pending),
+        "offeredRps": round(s.demand.now_rps, 2),
+        "forecastRps": round(s.demand.forecast_rps, 2),
+        "waitingTokens": round(s.waiting_tokens),
+        "coldStartS": round(s.cold_start_s, 1),
+        "promptTokensMean": round(s.plant.workload.prompt_mean),
+        "outputTokensMean": round(s.plant.workload.output_mean),
+        "capacityFactor": round(s.memory.capacity_factor, 2),
+    }
+    if found is not None:
+        rps = found.capacity_rps
+        figures["capacityRps"] = None if rps is None else round(rps, 2)
+        figures["capacityBound"] = found.bound.value if found.bound else None
+        figures["neededReplicas"] = found.wanted
+        figures["keptReplicas"] = found.keep
+    return figures
+
+
+def _hold(s: Situation, reason: Reason, message: str) -> Move:
+    now = s.fleet.desired_replicas
+    return Move(knob=Knob.REPLICAS, before=now, after=now, reason=reason, message=message)
+
+
+def _move(
+    s: Situation,
+    after: int,
+    reason: Reason,
+    message: str,
+    *,
+    guard: Reason | None = None,
+    memory: Memory | None = None,
+) -> Move:
+    return Move(
+        knob=Knob.REPLICAS,
+        before=s.fleet.desired_replicas,
+        after=after,
+        reason=reason,
+        message=message,
+        guard=guard,
+        memory=memory,
+    )

@@ -1,0 +1,154 @@
+"""How many replicas demand asks for: feed-forward first, measured violations correct it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+
+from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot.capacity import Bound
+from paceline_operator.autopilot.decision import Reason
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
+
+HEADROOM = 0.90
+DOWN_INFLATION = 1.15
+SHORTEST_DRAIN_S = 30.0
+FACTOR_STEP = 0.9
+FACTOR_RECOVERY = 1.02
+LEAST_FACTOR = 0.3
+FACTOR_EVERY_S = 30.0
+_QUIET_WINDOW_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """Replicas asked for, before limits.
+
+    Attributes:
+        forecast: By feed-forward on demand; None where the model cannot say.
+        wanted: With backlog and feedback.
+        keep: With hysteresis: as many as must stay even if fewer could do.
+        reason: What decides `wanted`.
+        message: The arithmetic.
+        capacity_rps: Of one replica, corrected; None where the model cannot say.
+        bound: What ends it there.
+    """
+
+    forecast: int | None
+    wanted: int
+    keep: int
+    reason: Reason
+    message: str
+    capacity_rps: float | None
+    bound: Bound | None = None
+
+
+def need(s: Situation, *, feasible: bool) -> Need:
+    """What the fleet needs now."""
+    base = _feed_forward(s)
+    extra = _feedback(s, feasible=feasible)
+    if extra is None or base.wanted > s.fleet.desired_replicas:
+        return base
+    reason, text = extra
+    wanted = s.fleet.desired_replicas + 1
+    return replace(base, wanted=wanted, keep=max(base.keep, wanted), reason=reason, message=text)
+
+
+def coming(s: Situation) -> bool:
+    """Whether replicas already ordered do not serve yet and are not overdue."""
+    existing = sum(not pod.draining for pod in s.fleet.pods)
+    return bool(s.young_pending) or existing < s.fleet.desired_replicas
+
+
+def corrected(s: Situation, found: Need) -> Memory:
+    """Slow feedback on the predicted capacity.
+
+    It falls while TTFT is missed although the model says that demand fits and no queue is
+    left from before, and comes back while objectives hold under real load.
+    """
+    memory, rps = s.memory, found.capacity_rps
+    if rps is None or coming(s) or s.now_s - memory.capacity_factor_at_s < FACTOR_EVERY_S:
+        return memory
+    use = s.demand.now_rps / max(1e-9, rps * max(1, len(s.fleet.serving)))
+    factor = memory.capacity_factor
+    if s.ttft_violated and use < 1.0 and not _queue_left(s):
+        factor = max(LEAST_FACTOR, factor * FACTOR_STEP)
+    elif not s.ttft_violated and use > 0.5 and factor < 1.0:
+        factor = min(1.0, factor * FACTOR_RECOVERY)
+    if factor == memory.capacity_factor:
+        return memory
+    return replace(memory, capacity_factor=factor, capacity_factor_at_s=s.now_s)
+
+
+def _feed_forward(s: Situation) -> Need:
+    now = s.fleet.desired_replicas
+    if not s.has_traffic:
+        return Need(
+            forecast=1, wanted=1, keep=1, reason=Reason.NO_TRAFFIC,
+            message="No requests in the last minute.", capacity_rps=None,
+        )  # fmt: skip
+    rps, limit = s.capacity
+    if not s.model_usable or rps <= 0:
+        return Need(
+            forecast=None, wanted=now, keep=now, reason=Reason.MODEL_LEARNING,
+            message="The step-time model cannot tell a replica's capacity yet.",
+            capacity_rps=None,
+        )  # fmt: skip
+    usable = HEADROOM * rps
+    demand = s.demand.forecast_rps
+    backlog = _backlog_rps(s)
+    forecast = max(1, ceil(demand / usable))
+    wanted = max(1, ceil((demand + backlog) / usable))
+    text = (
+        f"{phrases.rps(demand)} expected, {phrases.rps(rps)} per replica at budget "
+        f"{s.coming_budget} (bound by {limit.value if limit else 'nothing'})"
+    )
+    if wanted > forecast:
+        text += f", and {round(s.waiting_tokens)} prompt tokens waiting"
+    return Need(
+        forecast=forecast,
+        wanted=wanted,
+        keep=max(1, ceil(DOWN_INFLATION * demand / usable), wanted),
+        reason=Reason.BACKLOG_DRAIN if wanted > forecast else Reason.DEMAND_FORECAST,
+        message=f"{text}: {phrases.counted(wanted, 'replica')} needed.",
+        capacity_rps=rps,
+        bound=limit,
+    )
+
+
+def _backlog_rps(s: Situation) -> float:
+    """Waiting requests, spread over the time in which they should be gone."""
+    by_tokens = s.waiting_tokens / max(1.0, s.plant.workload.prompt_mean)
+    waiting = max(by_tokens, float(sum(p.waiting for p in s.fleet.serving)))
+    # What one replica clears within its TTFT target is a queue, not a backlog.
+    usual = (s.ttft_target_ms or 1e3) / 1e3 * s.capacity[0] * len(s.fleet.serving)
+    return max(0.0, waiting - usual) / max(SHORTEST_DRAIN_S, 2 * s.cold_start_s)
+
+
+def _feedback(s: Situation, *, feasible: bool) -> tuple[Reason, str] | None:
+    if not feasible or coming(s):
+        return None
+    if s.memory.squeezed_seqs is not None and (len(s.fleet.serving) <= s.memory.squeezed_replicas):
+        return Reason.ITL_DECODE_BOUND, "Decoding alone exceeds the ITL target: one more replica."
+    stance = s.stance
+    if not s.ttft_violated or not (stance.out_now or stance.out_late):
+        return None
+    if s.since_capacity.length_s < _QUIET_WINDOW_S:
+        return None
+    if stance.out_late and not _budget_exhausted(s):
+        return None
+    return Reason.TTFT_QUEUE, "TTFT is missed and the budget can do no more: one more replica."
+
+
+def _budget_exhausted(s: Situation) -> bool:
+    """Whether the fast loop has no move left that would help first tokens."""
+    if s.policy.tuning_mode != "Auto":
+        return True
+    if s.knobs.max_num_batched_tokens >= 0.9 * s.cap_or_floor:
+        return s.now_s - s.memory.raised_at_s >= REPLICA_EVERY_S
+    return not s.model_trusted
+
+
+def _queue_left(s: Situation) -> bool:
+    return _backlog_rps(s) > 0

@@ -1,0 +1,44 @@
+"""Why no replica may be given back now."""
+
+from __future__ import annotations
+
+from paceline_operator.autopilot.decision import Reason
+from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.recommendation import window_full
+from paceline_operator.autopilot.replica_need import coming
+from paceline_operator.autopilot.situation import Situation, classify
+
+IN_COOLDOWN_S = 60.0
+FRESH_SHARE = 0.8
+
+
+def forbidden_in(s: Situation) -> tuple[Reason, str] | None:
+    """The first guard that forbids it, with its words; None where none does."""
+    guards = (
+        (Reason.ROLLOUT, "Pods are being replaced.", s.fleet.rolling_out),
+        (Reason.DATA_STALE, "Too few pods report fresh metrics.", _half_blind(s)),
+        (Reason.CAPACITY_PENDING, "Replicas still start.", coming(s)),
+        (Reason.KNOB_SQUEEZED, "Running sequences are squeezed.", _squeezed(s)),
+        (Reason.ITL_NOT_HELD, "ITL is missed.", s.itl_violated),
+        (Reason.TTFT_QUEUE, "TTFT is missed.", s.ttft_violated),
+        (Reason.MODEL_LEARNING, "The step-time model is still learning.", _untrusted(s)),
+        (Reason.COOLDOWN, "The last scale-in is too recent.", _cooling(s)),
+        (Reason.DOWN_WINDOW, "The down window is not over.", not window_full(s)),
+    )
+    return next(((reason, text) for reason, text, holds in guards if holds), None)
+
+
+def _half_blind(s: Situation) -> bool:
+    return classify(s.fleet.serving, FRESH_SHARE) is not DataClass.FRESH
+
+
+def _squeezed(s: Situation) -> bool:
+    return s.memory.squeezed_seqs is not None
+
+
+def _untrusted(s: Situation) -> bool:
+    return s.has_traffic and not s.model_trusted
+
+
+def _cooling(s: Situation) -> bool:
+    return s.now_s - s.memory.scaled_in_at_s < IN_COOLDOWN_S
