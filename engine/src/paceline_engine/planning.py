@@ -184,17 +184,19 @@ def _simulated_sizes(options: ServeOptions) -> tuple[int, int]:
 
 
 def _real_sizes(options: ServeOptions, ceiling: int) -> tuple[int, int]:
+    from paceline_engine.runner.memory_limit import available_memory_bytes  # noqa: PLC0415
     from paceline_engine.runner.memory_plan import (  # noqa: PLC0415 loads numpy
         InsufficientMemoryError,
+        blocks_in,
         plan_memory,
     )
 
     model = _model_config(options.model or "")
     model_len = _model_len(options, model.context_length)
     wanted = options.kv_cache_memory
-    block_bytes = model.kv_bytes_per_token * options.block_size
-    if wanted is not None and wanted < block_bytes:
-        raise StartError(f"{Flag.KV_CACHE_MEMORY} is below one KV block of {block_bytes} bytes")
+    num_kv_blocks = None if wanted is None else blocks_in(wanted, model, options.block_size)
+    if num_kv_blocks == 0:
+        raise StartError(f"{Flag.KV_CACHE_MEMORY} {wanted} is less than one KV block takes")
     try:
         memory = plan_memory(
             model,
@@ -203,7 +205,7 @@ def _real_sizes(options: ServeOptions, ceiling: int) -> tuple[int, int]:
             max_num_batched_tokens=ceiling,
             max_num_seqs=options.max_num_seqs,
             block_size=options.block_size,
-            num_kv_blocks=None if wanted is None else wanted // block_bytes,
+            num_kv_blocks=num_kv_blocks,
         )
     except InsufficientMemoryError as error:
         raise StartError(str(error)) from error
@@ -253,19 +255,6 @@ def usable_cpus() -> int:
     if quota == "max":
         return allowed
     return max(1, min(allowed, int(quota) // int(period)))
-
-
-def available_memory_bytes() -> int:
-    """Memory this process may still take: what the machine has, inside its cgroup's limit."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    available = os.sysconf("SC_AVPHYS_PAGES") * page
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            available = int(line.split()[1]) * 1024
-    limit = _cgroup("memory.max")
-    if limit is None or limit == "max":
-        return available
-    return min(available, int(limit) - int(_cgroup("memory.current") or 0))
 
 
 def _cgroup(name: str) -> str | None:

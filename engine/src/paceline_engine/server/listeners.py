@@ -19,7 +19,7 @@ from paceline_engine.server.errors import BadRequestError
 
 BACKLOG: Final = 2048
 IDLE_CONNECTION_S: Final = 75
-CLOSE_S: Final = 2  # for connections whose answers have ended
+CLOSE_S: Final = 1  # for connections whose answers have ended
 TICK_S: Final = 1.0  # how often the Date header moves
 
 

@@ -1,0 +1,201 @@
+"""Drain, disconnects and deaths of a really started server, with clients in flight."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from queue import Queue
+
+import httpx
+import pytest
+
+from tests.support.engine_server import EngineServer, engine_server
+
+SLOW_LAW = "base_ms=30,per_token_ms=0"
+TEXT = "/v1/completions"
+LONG = {"prompt": "x", "max_tokens": 2000, "stream": True}
+
+
+def eventually(check: Callable[[], bool], within_s: float = 10) -> None:
+    """Waits for a state that another process reaches by itself."""
+    deadline = time.monotonic() + within_s
+    while not check():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)
+
+
+class Streaming(threading.Thread):
+    """A client that reads one stream in the background."""
+
+    def __init__(self, url: str, max_tokens: int) -> None:
+        super().__init__()
+        self._url = url
+        self._body = {**LONG, "max_tokens": max_tokens}
+        self.began: Queue[int] = Queue()
+        self.lines: list[str] = []
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            with httpx.stream("POST", self._url + TEXT, json=self._body, timeout=20) as answer:
+                self.began.put(answer.status_code)
+                self.lines = [line for line in answer.iter_lines() if line]
+        except httpx.HTTPError as error:
+            self.error = error
+
+
+@pytest.fixture(scope="module")
+def slow() -> Iterator[EngineServer]:
+    with engine_server(law=SLOW_LAW) as running:
+        yield running
+
+
+def is_idle(server: EngineServer) -> bool:
+    return server.value("requests_running") == 0 == server.value("requests_waiting")
+
+
+def test_a_stream_that_its_client_leaves_is_freed(slow: EngineServer) -> None:
+    aborted = slow.value("requests_total", outcome="abort")
+    with httpx.stream("POST", slow.api + TEXT, json=LONG) as answer:
+        next(answer.iter_lines())
+        assert slow.value("requests_running") == 1
+    eventually(lambda: is_idle(slow))
+    assert slow.value("kv_cache_blocks", state="held") == 0
+    assert slow.value("requests_total", outcome="abort") == aborted + 1
+
+
+@pytest.mark.parametrize("prompts", ["x", ["x", "y", "z"]])
+def test_a_whole_answer_that_its_client_leaves_is_freed(
+    slow: EngineServer, prompts: str | list[str]
+) -> None:
+    count = 1 if isinstance(prompts, str) else len(prompts)
+    aborted = slow.value("requests_total", outcome="abort")
+    body = {"prompt": prompts, "max_tokens": 2000}
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(slow.api + TEXT, json=body, timeout=0.3)
+    eventually(lambda: slow.value("requests_total", outcome="abort") == aborted + count)
+    eventually(lambda: is_idle(slow))
+
+
+def test_admin_drain_and_its_undoing() -> None:
+    with engine_server("--drain-grace-seconds=0.5", law=SLOW_LAW) as running:
+        drain, ready = running.admin + "/admin/drain", running.health + "/readyz"
+        stream = Streaming(running.api, max_tokens=60)
+        stream.start()
+        assert stream.began.get(timeout=10) == 200
+        state = httpx.post(drain).json()
+        assert state == {"phase": "announced", "runningRequests": 1, "empty": False}
+        assert httpx.get(ready).status_code == 503
+        accepted = httpx.post(running.api + TEXT, json={"prompt": "x", "max_tokens": 1})
+        assert (accepted.status_code, accepted.headers["connection"]) == (200, "close")
+
+        eventually(lambda: httpx.get(drain).json()["phase"] == "refusing")
+        refused = httpx.post(running.api + TEXT, json={"prompt": "x"})
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) >= 1
+        assert refused.headers["connection"] == "close"
+        assert running.value("rejected_total", reason="draining") == 1
+
+        stream.join(20)
+        assert stream.lines[-1] == "data: [DONE]"
+        eventually(lambda: bool(httpx.get(drain).json()["empty"]))
+        assert httpx.get(running.health + "/healthz").status_code == 200
+        assert httpx.delete(drain).json()["phase"] == "none"
+        assert httpx.get(ready).status_code == 200
+        again = httpx.post(running.api + TEXT, json={"prompt": "x", "max_tokens": 1})
+        assert again.status_code == 200
+        assert "connection" not in again.headers
+
+
+def test_sigterm_loses_no_running_request() -> None:
+    with engine_server("--drain-grace-seconds=0.4", law=SLOW_LAW) as running:
+        stream = Streaming(running.api, max_tokens=50)
+        stream.start()
+        assert stream.began.get(timeout=10) == 200
+        running.terminate()
+        running.wait_for("draining")
+        assert httpx.get(running.health + "/readyz").status_code == 503
+        assert httpx.post(running.api + TEXT, json={"prompt": "x", "max_tokens": 1}).is_success
+        assert httpx.delete(running.admin + "/admin/drain").status_code == 409
+        stream.join(20)
+        assert stream.lines[-1] == "data: [DONE]"
+        assert running.wait() == 0
+
+
+def test_sigterm_cuts_what_outlasts_the_drain() -> None:
+    flags = ("--drain-grace-seconds=0", "--drain-seconds=0.3")
+    with engine_server(*flags, law=SLOW_LAW) as running:
+        stream = Streaming(running.api, max_tokens=5000)
+        stream.start()
+        assert stream.began.get(timeout=10) == 200
+        engine = running.engine_pid()
+        running.terminate()
+        assert running.wait() == 0
+        stream.join(10)
+        assert "data: [DONE]" not in stream.lines
+        assert not os.path.exists(f"/proc/{engine}")
+    assert any("outlast the drain" in line for line in running.log)
+
+
+def test_interrupt_skips_the_grace_and_a_second_one_the_drain() -> None:
+    with engine_server("--drain-grace-seconds=60", law=SLOW_LAW) as running:
+        stream = Streaming(running.api, max_tokens=5000)
+        stream.start()
+        assert stream.began.get(timeout=10) == 200
+        running.process.send_signal(signal.SIGINT)
+        eventually(lambda: httpx.post(running.api + TEXT, json={"prompt": "x"}).status_code == 503)
+        assert running.process.poll() is None
+        running.process.send_signal(signal.SIGINT)
+        assert running.wait() == 0
+        stream.join(10)
+
+
+def test_a_dead_engine_is_said_everywhere_and_ends_the_process() -> None:
+    with engine_server(law=SLOW_LAW) as running:
+        stream = Streaming(running.api, max_tokens=5000)
+        stream.start()
+        assert stream.began.get(timeout=10) == 200
+        os.kill(running.engine_pid(), signal.SIGKILL)
+        stream.join(10)
+        assert '"error"' in stream.lines[-1]
+        assert httpx.get(running.health + "/healthz").status_code == 503
+        assert httpx.get(running.health + "/readyz").status_code == 503
+        refused = httpx.post(running.api + TEXT, json={"prompt": "x"})
+        assert refused.status_code == 503
+        assert running.value("requests_total", outcome="error") == 1
+        assert running.wait() == 1
+    assert any("ERROR" in line and "signal 9" in line for line in running.log)
+
+
+@pytest.mark.slow
+def test_a_silent_engine_fails_liveness() -> None:
+    with engine_server() as running:
+        engine = running.engine_pid()
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            assert httpx.get(running.health + "/healthz").status_code == 200
+            eventually(
+                lambda: httpx.get(running.health + "/healthz").status_code == 503, within_s=15
+            )
+            assert "heartbeat" in httpx.get(running.health + "/healthz").text
+        finally:
+            os.kill(engine, signal.SIGCONT)
+        eventually(lambda: httpx.get(running.health + "/healthz").status_code == 200)
+
+
+def test_logs_hold_no_prompt_and_no_token(tmp_path_factory: pytest.TempPathFactory) -> None:
+    token = tmp_path_factory.mktemp("admin") / "token"
+    token.write_text("very-secret")
+    with engine_server(f"--admin-token-file={token}", "--log-level=debug") as running:
+        for prompt in ("a private matter", "\ud800"):
+            httpx.post(running.api + TEXT, content=f'{{"prompt": "{ascii(prompt)[1:-1]}"}}')
+        httpx.get(running.admin + "/admin/tunables", headers={"authorization": "Bearer guessed"})
+        running.terminate()
+        running.wait()
+    log = "\n".join(running.log)
+    assert "draining" in log
+    for secret in ("private", "very-secret", "guessed", TEXT):
+        assert secret not in log

@@ -1,0 +1,229 @@
+"""Everything a client can do wrong: status, code and field, never a 500."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import openai
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from openai import OpenAI
+
+from tests.support.engine_server import engine_server
+
+TEXT = "/v1/completions"
+CHAT = "/v1/chat/completions"
+USER = [{"role": "user", "content": "x"}]
+
+
+def post(http: httpx.Client, path: str, body: object) -> tuple[int, dict[str, Any]]:
+    answer = http.post(path, content=body if isinstance(body, bytes) else json.dumps(body))
+    return answer.status_code, answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param", "code"),
+    [
+        (TEXT, {}, "prompt", "invalid_value"),
+        (TEXT, {"prompt": None}, "prompt", "invalid_value"),
+        (TEXT, {"prompt": ""}, "prompt", None),
+        (TEXT, {"prompt": []}, "prompt", None),
+        (TEXT, {"prompt": ["a", ""]}, "prompt", None),
+        (TEXT, {"prompt": ["a", 1]}, "prompt", "invalid_value"),
+        (TEXT, {"prompt": [1.5]}, "prompt", "invalid_value"),
+        (TEXT, {"prompt": {"a": 1}}, "prompt", "invalid_value"),
+        (TEXT, {"prompt": [-1]}, "prompt", None),
+        (TEXT, {"prompt": [1024]}, "prompt", None),
+        (TEXT, {"prompt": [10**30]}, "prompt", None),
+        (TEXT, {"prompt": ["a"] * 257}, "prompt", None),
+        (TEXT, {"prompt": "x", "max_tokens": 0}, "max_tokens", "invalid_value"),
+        (TEXT, {"prompt": "x", "max_tokens": "many"}, "max_tokens", "invalid_value"),
+        (TEXT, {"prompt": "x", "temperature": -1}, "temperature", "invalid_value"),
+        (TEXT, {"prompt": "x", "top_p": 0}, "top_p", "invalid_value"),
+        (TEXT, {"prompt": "x", "top_p": 1.1}, "top_p", "invalid_value"),
+        (TEXT, {"prompt": "x", "seed": 2**63}, "seed", "invalid_value"),
+        (TEXT, {"prompt": "x", "stop": ["a"] * 33}, "stop", "invalid_value"),
+        (TEXT, {"prompt": "x", "stop": [""]}, "stop", "invalid_value"),
+        (TEXT, {"prompt": "x", "stop_token_ids": [9999]}, "stop_token_ids", None),
+        (TEXT, {"prompt": "x", "stream": "maybe"}, "stream", "invalid_value"),
+        (TEXT, {"prompt": "x", "stream_options": 1}, "stream_options", "invalid_value"),
+        (TEXT, {"prompt": "x", "n": 2}, "n", "unsupported"),
+        (TEXT, {"prompt": "x", "logprobs": 3}, "logprobs", "unsupported"),
+        (TEXT, {"prompt": "x", "echo": True}, "echo", "unsupported"),
+        (CHAT, {}, "messages", "invalid_value"),
+        (CHAT, {"messages": []}, "messages", "invalid_value"),
+        (CHAT, {"messages": "x"}, "messages", "invalid_value"),
+        (CHAT, {"messages": [{"role": "boss", "content": "x"}]}, "messages", "invalid_value"),
+        (CHAT, {"messages": [{"role": "user", "content": 1}]}, "messages", "invalid_value"),
+        (
+            CHAT,
+            {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+            "messages",
+            "invalid_value",
+        ),
+        (CHAT, {"messages": USER, "tools": [{}]}, "tools", "unsupported"),
+        (
+            CHAT,
+            {"messages": USER, "max_completion_tokens": 0},
+            "max_completion_tokens",
+            "invalid_value",
+        ),
+        (
+            CHAT,
+            {"messages": USER, "response_format": {"type": "json_object"}},
+            "response_format",
+            "unsupported",
+        ),
+        (TEXT, [1], None, "invalid_value"),
+        (TEXT, b"{", None, "invalid_json"),
+        (TEXT, b"", None, "invalid_json"),
+        (TEXT, b'{"prompt": "\\ud800"}', None, "invalid_json"),
+        (TEXT, b'{"prompt": "\xff"}', None, "invalid_json"),
+        (TEXT, b'{"prompt": "x", "temperature": NaN}', "temperature", "invalid_value"),
+        (TEXT, b'{"prompt": ' + b"[" * 5000 + b"]" * 5000 + b"}", None, "invalid_json"),
+    ],
+)  # fmt: skip
+def test_bad_fields_are_named(
+    http: httpx.Client, path: str, body: object, param: str | None, code: str | None
+) -> None:
+    status, error = post(http, path, body)
+    assert status == 400, error
+    assert (error["param"], error["code"]) == (param, code)
+    assert error["type"] == "invalid_request_error"
+    assert error["message"]
+    assert "\n" not in error["message"]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+field_names = st.sampled_from(
+    ["prompt", "messages", "stop", "seed", "top_k", "stream_options", "logit_bias", "n", "model",
+     "temperature", "stop_token_ids", "tools", "ignore_eos", "service_tier"]
+)  # fmt: skip
+
+
+@given(st.dictionaries(field_names, json_values), st.sampled_from([TEXT, CHAT]))
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_body_is_a_server_error(http: httpx.Client, body: dict[str, Any], path: str) -> None:
+    answer = http.post(path, content=json.dumps({"max_tokens": 1, **body}))
+    assert answer.status_code in (200, 400, 404)
+
+
+@pytest.mark.parametrize(("path", "field"), [(TEXT, "prompt"), (CHAT, "messages")])
+@pytest.mark.parametrize("stream", [False, True])
+def test_context_length(http: httpx.Client, path: str, field: str, stream: bool) -> None:
+    long = "a" * 600
+    body = {"prompt": long, "messages": [{"role": "user", "content": long}], "stream": stream}
+    status, error = post(http, path, body)
+    assert status == 400
+    assert (error["code"], error["param"]) == ("context_length_exceeded", field)
+    count = 600 if path == TEXT else 619
+    assert "512" in error["message"]
+    assert str(count) in error["message"]
+
+
+def test_longest_prompt_fits(http: httpx.Client) -> None:
+    assert http.post(TEXT, json={"prompt": "a" * 511}).status_code == 200
+    assert http.post(TEXT, json={"prompt": "a" * 512}).status_code == 400
+
+
+def test_unknown_model_through_the_client(client: OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.completions.create(model="other", prompt="x")
+    assert caught.value.code == "model_not_found"
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("other")
+
+
+def test_unknown_path_and_method(http: httpx.Client) -> None:
+    for answer, status in (
+        (http.get("/v1/nothing"), 404),
+        (http.get(TEXT), 405),
+        (http.post("/v1/models"), 405),
+    ):
+        assert answer.status_code == status
+        assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_bytes_that_are_no_http(http: httpx.Client) -> None:
+    where = urlsplit(str(http.base_url))
+    with socket.create_connection((where.hostname, where.port), timeout=5) as raw:
+        raw.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
+        answer = raw.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b'"error"' in answer
+
+
+@pytest.mark.parametrize(
+    ("given", "echoed"), [("abc-1", True), ("a" * 129, False), ("with space", False), ("", False)]
+)
+def test_request_id(http: httpx.Client, given: str, echoed: bool) -> None:
+    for path in ("/v1/models", "/v1/nothing"):
+        answer = http.get(path, headers={"x-request-id": given})
+        assert (answer.headers["x-request-id"] == given) is echoed
+        assert answer.headers["x-request-id"]
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_text("first\nsecond\n")
+    with (
+        engine_server(f"--api-key-file={keys}", "--max-body-bytes=1Ki") as running,
+        httpx.Client(base_url=running.api, timeout=10) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        ("Bearer first", 200),
+        ("bearer second", 200),
+        ("Bearer third", 401),
+        ("Basic first", 401),
+        ("", 401),
+        ("Bearer", 401),
+    ],
+)
+def test_api_key(strict: httpx.Client, header: str, status: int) -> None:
+    for path in ("/v1/models", "/v1/models/simulated"):
+        assert strict.get(path, headers={"authorization": header}).status_code == status
+    for path, body in ((TEXT, {"prompt": "x"}), (CHAT, {"messages": USER})):
+        asked = {**body, "max_tokens": 1}
+        answer = strict.post(path, json=asked, headers={"authorization": header})
+        assert answer.status_code == status
+
+
+def test_api_key_through_the_client(strict: httpx.Client) -> None:
+    with (
+        OpenAI(base_url=f"{strict.base_url}/v1", api_key="wrong", max_retries=0) as client,
+        pytest.raises(openai.AuthenticationError) as caught,
+    ):
+        client.models.list()
+    assert caught.value.code == "invalid_api_key"
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_body_above_the_limit(strict: httpx.Client, chunked: bool) -> None:
+    def body(size: int) -> Iterator[bytes] | bytes:
+        whole = json.dumps({"prompt": "a" * (size - 14)}).encode()
+        assert len(whole) == size
+        return iter([whole[:500], whole[500:]]) if chunked else whole
+
+    headers = {"authorization": "Bearer first"}
+    assert strict.post(TEXT, content=body(1024), headers=headers).status_code == 200
+    refused = strict.post(TEXT, content=body(1025), headers=headers)
+    assert refused.status_code == 413
+    assert refused.json()["error"]["code"] == "body_too_large"
