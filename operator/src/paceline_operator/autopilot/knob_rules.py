@@ -25,6 +25,7 @@ RAISE_AFTER_LOWER_S = 30.0
 MOST_MARGIN = 0.40
 LATE_SHARE = 0.5
 PRESSURE_SHARE = 0.9
+CERTAIN_SDS = 2.0
 
 Rule = Callable[[Situation], Move | None]
 
@@ -83,7 +84,7 @@ def above_cap(s: Situation) -> Move | None:
     now, cap = s.knobs.max_num_batched_tokens, s.cap_or_floor
     if s.itl_target_ms is None or cap >= now:
         return None
-    if not (s.model_trusted or (s.itl_violated and s.model_usable)):
+    if not (s.model_trusted or (s.model_usable and _surely_breaks(s, now))):
         return None
     if now - cap < DEAD_BAND * now and not s.itl_violated:
         return None
@@ -141,6 +142,8 @@ def raise_budget(s: Situation) -> Move | None:
     if pressure is None or s.stance.budget not in (BudgetMove.ANY, BudgetMove.RAISE):
         return None
     reason, why = pressure
+    if cap < now and not s.model_trusted:
+        return _hold(s, Reason.MODEL_LEARNING, f"{why} The step-time model is still learning.")
     if cap - now < max(s.ladder().step, DEAD_BAND * now) and cap < s.ladder().ceiling:
         text = f"{why} The budget of {now} already is what the ITL target allows."
         return _hold(s, Reason.AT_MODEL_CAP, text)
@@ -217,6 +220,13 @@ def _raise_forbidden(s: Situation) -> Move | None:
     if s.now_s - s.memory.lowered_at_s < RAISE_AFTER_LOWER_S:
         return _hold(s, Reason.COOLDOWN, "The budget was just lowered; a raise waits.")
     return None
+
+
+def _surely_breaks(s: Situation, budget: int) -> bool:
+    """Whether ITL is missed, or full steps are too long even if the model errs a lot."""
+    least = 1 - CERTAIN_SDS * s.plant.uncertainty(budget)
+    target = s.itl_target_ms or float("inf")
+    return s.itl_violated or least * s.plant.full_ms(budget) > target
 
 
 def _decode_fits(s: Situation) -> bool:

@@ -97,8 +97,8 @@ def _inwards(s: Situation, found: Need, limits: Limits) -> Move:
         return _hold(s, Reason.CAPACITY_PENDING, text)
     if keep >= now:
         reason = Reason.AT_MINIMUM if now <= limits.lower else Reason.OBJECTIVES_MET
-        if found.reason is Reason.MODEL_LEARNING:
-            reason = Reason.MODEL_LEARNING
+        if found.capacity_rps is None:
+            reason = found.reason
         return _hold(s, reason, f"{found.message} Replicas stay at {now}.")
     reason_text = forbidden_in(s)
     if reason_text is not None:

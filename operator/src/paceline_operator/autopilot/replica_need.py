@@ -18,6 +18,7 @@ FACTOR_STEP = 0.9
 FACTOR_RECOVERY = 1.02
 LEAST_FACTOR = 0.3
 FACTOR_EVERY_S = 30.0
+LEAST_RPS = 0.001
 _QUIET_WINDOW_S = 10.0
 
 
@@ -89,12 +90,11 @@ def _feed_forward(s: Situation) -> Need:
             message="No requests in the last minute.", capacity_rps=None,
         )  # fmt: skip
     rps, limit = s.capacity
-    if not s.model_usable or rps <= 0:
-        return Need(
-            forecast=None, wanted=now, keep=now, reason=Reason.MODEL_LEARNING,
-            message="The step-time model cannot tell a replica's capacity yet.",
-            capacity_rps=None,
-        )  # fmt: skip
+    if not s.model_usable:
+        return _unknown(now, Reason.MODEL_LEARNING, "The step-time model is still learning.")
+    if rps <= LEAST_RPS:
+        text = f"By the model no load at all fits within the objectives (bound by {limit})."
+        return _unknown(now, Reason.INFEASIBLE, text)
     usable = HEADROOM * rps
     demand = s.demand.forecast_rps
     backlog = _backlog_rps(s)
@@ -114,6 +114,12 @@ def _feed_forward(s: Situation) -> Need:
         message=f"{text}: {phrases.counted(wanted, 'replica')} needed.",
         capacity_rps=rps,
         bound=limit,
+    )
+
+
+def _unknown(now: int, reason: Reason, message: str) -> Need:
+    return Need(
+        forecast=None, wanted=now, keep=now, reason=reason, message=message, capacity_rps=None
     )
 
 
