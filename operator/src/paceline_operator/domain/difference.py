@@ -58,7 +58,10 @@ def _list_differs(desired: list[Any], live: Any, key: str) -> bool:
         return bool(desired)
     field = MERGE_KEYS.get(key)
     # A Service has `ports` too, without a `containerPort`: those are compared in order.
-    if field is not None and all(field in item for item in desired):
+    is_keyed = field is not None and all(
+        isinstance(item, Mapping) and field in item for item in desired
+    )
+    if is_keyed:
         found = {item.get(field): item for item in live if isinstance(item, Mapping)}
         return any(differs(item, found.get(item[field])) for item in desired)
     return len(desired) != len(live) or any(

@@ -7,10 +7,9 @@ from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 
 
 def initial(spec: InferenceServiceSpec) -> int:
-    """`spec.replicas` where given, inside the limits of `Auto`; else the minimum."""
+    """`spec.replicas`, inside the limits of `Auto`."""
     scaling = spec.scaling
-    wanted = scaling.min_replicas if spec.replicas is None else spec.replicas
     if scaling.effective_mode is not Mode.AUTO:
-        return wanted
-    wanted = max(wanted, scaling.min_replicas)
+        return spec.replicas
+    wanted = max(spec.replicas, scaling.min_replicas)
     return wanted if scaling.max_replicas is None else min(wanted, scaling.max_replicas)

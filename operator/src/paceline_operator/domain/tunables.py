@@ -10,7 +10,7 @@ from typing import Any
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec, Slo
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.fleet import Tunables as Knobs
-from paceline_operator.autopilot.policy import policy_from_spec
+from paceline_operator.autopilot.policy import initial_tunables, policy_from_spec
 
 _BATCHED = "maxNumBatchedTokens"
 _RUNNING = "maxNumRunningSeqs"
@@ -79,12 +79,7 @@ def same_objectives(one: tuple[Slo, ...], other: tuple[Slo, ...]) -> bool:
 
 def initial(spec: InferenceServiceSpec) -> Agreed:
     """What a new fleet starts with, before anything was agreed."""
-    policy = policy_from_spec(spec)
-    floor = -(-(policy.max_num_seqs + 1) // policy.budget_step) * policy.budget_step
-    budget = min(policy.batch_max, max(policy.batch_initial, floor))
-    return Agreed(
-        0, Knobs(max_num_batched_tokens=budget, max_num_running_seqs=policy.max_num_seqs), spec.slos
-    )
+    return Agreed(0, initial_tunables(policy_from_spec(spec)), spec.slos)
 
 
 def bounded(knobs: Knobs, spec: InferenceServiceSpec) -> Knobs:

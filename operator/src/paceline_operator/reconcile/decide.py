@@ -95,11 +95,8 @@ def _template_of(children: list[dict[str, Any]], name: str) -> str:
     return template_hash(next(found, None))
 
 
-def _consult(seen: Observed, spec: InferenceServiceSpec, base: Plan, known: Agreed) -> Tick | None:
-    try:
-        return consult.ask(seen, spec, base.target, known.knobs, dict(base.yielded))
-    except NotImplementedError:
-        return None
+def _consult(seen: Observed, spec: InferenceServiceSpec, base: Plan, known: Agreed) -> Tick:
+    return consult.ask(seen, spec, base.target, known.knobs, dict(base.yielded))
 
 
 def _ownership(seen: Observed) -> tuple[tuple[Write, ...], Write | None, dict[str, str]]:

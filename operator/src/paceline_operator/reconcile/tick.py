@@ -43,7 +43,11 @@ async def tick(ctx: Context, key: Key) -> float | None:
     if seen is None:
         ctx.forget(key)
         return None
-    is_due = seen.is_measured or seen.generation != session.stepped_generation
+    is_new = seen.generation != session.stepped_generation
+    if is_new:
+        # The user asked for something: both loops answer at once.
+        seen = replace(seen, memory=replace(seen.memory, knob_at_s=0.0, replica_at_s=0.0))
+    is_due = is_new or seen.is_measured
     plan = decide(seen, ctx.platform, is_due=is_due)
     _remember(session, seen, plan)
     await _execute(ctx, session, seen, plan)

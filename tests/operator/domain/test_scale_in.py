@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline_operator.domain.pods import PodView
+from paceline_operator.domain.scale_in import DrainState, Fleet, Moves, Waiting, plan
+from tests.support.fleet import NOW_S, pod
+
+SERVING = DrainState(refusing=False, announced=False, empty=True)
+ANNOUNCED = DrainState(refusing=False, announced=True, empty=True)
+BUSY = DrainState(refusing=True, announced=False, empty=False)
+DONE = DrainState(refusing=True, announced=False, empty=True)
+
+
+def fleet(pods: tuple[PodView, ...], target: int, **given: Any) -> Fleet:
+    return Fleet(pods=pods, target=target, scale=given.pop("scale", len(pods)), **given)
+
+
+def names(pods: tuple[PodView, ...]) -> list[str]:
+    return [each.name for each in pods]
+
+
+def test_scale_out_is_one_write_at_once() -> None:
+    assert plan(fleet((pod("a"),), 3), NOW_S) == Moves(scale=3)
+
+
+def test_nothing_to_do() -> None:
+    assert plan(fleet((pod("a"), pod("b")), 2), NOW_S) == Moves()
+
+
+def test_least_loaded_pod_is_drained_first() -> None:
+    loads = {"uid-a": 5.0, "uid-b": 1.0, "uid-c": 3.0}
+    moves = plan(fleet((pod("a"), pod("b"), pod("c")), 2, loads=loads), NOW_S)
+    assert names(moves.begin) == ["b"]
+    assert moves.scale is None
+    assert moves.waiting is Waiting.DRAINING
+
+
+def test_of_equal_pods_the_youngest_goes() -> None:
+    loads = {"uid-a": 0.0, "uid-b": 0.0}
+    pods = (pod("a"), pod("b", created_s=NOW_S - 10))
+    assert names(plan(fleet(pods, 1, loads=loads), NOW_S).begin) == ["b"]
+
+
+def test_a_pod_of_unknown_load_goes_last() -> None:
+    moves = plan(fleet((pod("a"), pod("b")), 1, loads={"uid-a": 50.0}), NOW_S)
+    assert names(moves.begin) == ["a"]
+
+
+@pytest.mark.parametrize("state", [ANNOUNCED, BUSY], ids=["announced", "busy"])
+def test_scale_waits_until_the_victim_is_empty_and_refuses(state: DrainState) -> None:
+    pods = (pod("a"), pod("b", ready=False, draining_since_s=NOW_S - 3))
+    moves = plan(fleet(pods, 1, drains={"uid-b": state}), NOW_S)
+    assert (moves.scale, moves.begin, moves.undo) == (None, (), ())
+
+
+def test_empty_victim_lets_scale_be_written() -> None:
+    pods = (pod("a"), pod("b", ready=False, draining_since_s=NOW_S - 9))
+    moves = plan(fleet(pods, 1, drains={"uid-b": DONE}), NOW_S)
+    assert moves.scale == 1
+    assert names(moves.victims) == ["b"]
+
+
+def test_all_victims_must_be_empty() -> None:
+    marked = {"ready": False, "draining_since_s": NOW_S - 9}
+    pods = (pod("a"), pod("b", **marked), pod("c", **marked))
+    drains = {"uid-b": DONE, "uid-c": BUSY}
+    assert plan(fleet(pods, 1, drains=drains), NOW_S).scale is None
+
+
+def test_an_engine_that_forgot_its_drain_is_told_again() -> None:
+    pods = (pod("a"), pod("b", draining_since_s=NOW_S - 9))
+    assert names(plan(fleet(pods, 1, drains={"uid-b": SERVING}), NOW_S).begin) == ["b"]
+
+
+def test_a_mark_whose_engine_does_not_answer_neither_counts_nor_is_repeated() -> None:
+    pods = (pod("a"), pod("b", draining_since_s=NOW_S - 9))
+    moves = plan(fleet(pods, 1), NOW_S)
+    assert (moves.begin, moves.scale) == ((), None)
+
+
+def test_no_scale_in_while_a_pod_that_stays_is_unready() -> None:
+    pods = (
+        pod("a", ready=False, created_s=NOW_S - 5),
+        pod("b", ready=False, draining_since_s=NOW_S - 9),
+    )
+    moves = plan(fleet(pods, 1, drains={"uid-b": DONE}), NOW_S)
+    assert (moves.scale, moves.waiting) == (None, Waiting.UNREADY)
+
+
+def test_stuck_pods_go_first_and_need_no_drain() -> None:
+    pods = (pod("a"), pod("b", ready=False, created_s=NOW_S - 1000))
+    moves = plan(fleet(pods, 1, patience_s=240.0), NOW_S)
+    assert moves.scale == 1
+    assert names(moves.victims) == ["b"]
+
+
+def test_rollout_holds_a_scale_in_and_takes_drained_pods_back() -> None:
+    pods = (pod("a"), pod("b", draining_since_s=NOW_S - 9))
+    moves = plan(fleet(pods, 1, rolling_out=True, drains={"uid-b": DONE}), NOW_S)
+    assert names(moves.undo) == ["b"]
+    assert (moves.scale, moves.waiting) == (None, Waiting.ROLLOUT)
+
+
+def test_demand_that_comes_back_takes_the_drained_pod_back() -> None:
+    pods = (pod("a"), pod("b", ready=False, draining_since_s=NOW_S - 9))
+    moves = plan(fleet(pods, 2), NOW_S)
+    assert names(moves.undo) == ["b"]
+    assert moves.scale is None
+
+
+def test_mark_stays_between_the_write_and_the_end_of_the_pod() -> None:
+    pods = (pod("a"), pod("b", ready=False, draining_since_s=NOW_S - 9))
+    assert plan(fleet(pods, 1, scale=1, drains={"uid-b": DONE}), NOW_S) == Moves()
+
+
+def test_wrong_victim_leaves_the_drained_pod_to_be_taken_back() -> None:
+    pods = (pod("a", deleting=True), pod("b", ready=False, draining_since_s=NOW_S - 9))
+    assert names(plan(fleet(pods, 1, scale=1), NOW_S).undo) == ["b"]
+
+
+def test_drain_that_takes_too_long_is_undone() -> None:
+    pods = (pod("a"), pod("b", ready=False, draining_since_s=NOW_S - 306))
+    moves = plan(fleet(pods, 1, drain_s=300.0, drains={"uid-b": BUSY}), NOW_S)
+    assert names(moves.undo) == names(moves.expired) == ["b"]
+
+
+def test_no_new_drain_before_the_retry() -> None:
+    moves = plan(fleet((pod("a"), pod("b")), 1, retry_at_s=NOW_S + 1), NOW_S)
+    assert (moves.begin, moves.waiting) == ((), Waiting.RETRY)
+
+
+def test_missing_pods_are_given_up_before_living_ones() -> None:
+    assert plan(fleet((pod("a"),), 1, scale=2), NOW_S) == Moves(scale=1)
+
+
+def test_to_zero_every_pod_is_drained() -> None:
+    assert names(plan(fleet((pod("a"), pod("b")), 0), NOW_S).begin) == ["a", "b"]
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> Fleet:
+    pods = tuple(
+        pod(
+            f"p{index}",
+            ready=draw(st.booleans()),
+            created_s=NOW_S - draw(st.integers(0, 1000)),
+            deleting=draw(st.booleans()),
+            draining_since_s=draw(st.none() | st.just(NOW_S - draw(st.integers(0, 600)))),
+        )
+        for index in range(draw(st.integers(0, 6)))
+    )
+    states = st.sampled_from([SERVING, ANNOUNCED, BUSY, DONE])
+    drains = {each.uid: draw(states) for each in pods if draw(st.booleans())}
+    return fleet(
+        pods, draw(st.integers(0, 6)), scale=draw(st.integers(0, 6)), drains=drains,
+        rolling_out=draw(st.booleans()),
+    )  # fmt: skip
+
+
+@given(fleets())
+def test_scale_in_never_cuts_a_request(given_fleet: Fleet) -> None:
+    moves = plan(given_fleet, NOW_S)
+    live = [each for each in given_fleet.pods if each.live]
+    if moves.scale is None or moves.scale >= given_fleet.scale:
+        return
+    assert moves.scale == given_fleet.target
+    assert not given_fleet.rolling_out
+    leaving = max(0, len(live) - moves.scale)
+    assert len(moves.victims) >= leaving
+    for victim in moves.victims:
+        state = given_fleet.drains.get(victim.uid)
+        assert not victim.ready or (state is not None and state.done)
+
+
+@given(fleets())
+def test_no_pod_is_both_drained_and_taken_back(given_fleet: Fleet) -> None:
+    moves = plan(given_fleet, NOW_S)
+    assert not {p.uid for p in moves.begin} & {p.uid for p in moves.undo}
+    assert all(each.live for each in (*moves.begin, *moves.undo))
