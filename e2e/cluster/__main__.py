@@ -29,7 +29,8 @@ _HELP = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; every expected failure is one line."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     try:
         return _COMMANDS[options.command](from_environment(), options)
     except ClusterError as error:
