@@ -19,7 +19,7 @@ from e2e.cluster.errors import BuildError, MissingToolError
 from e2e.cluster.progress import Say, heartbeat
 
 _COMPILE_LIMIT_S = 3600.0
-_LOG_TAIL = 300
+_LONGEST_LINE = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,17 @@ def _compile(words: Sequence[str], source: Path) -> None:
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
     done = attempt(words, environment=environment, directory=source, timeout_s=_COMPILE_LIMIT_S)
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1][:_LOG_TAIL]
         raise BuildError(
-            f"{words[0]} could not compile {source.name}: {last}",
+            f"{words[0]} could not compile {source.name}: {telling_line(done.stderr)}",
             "check the network and the free disk space, then run the same command again",
         )
+
+
+def telling_line(output: str) -> str:
+    """The first line that speaks of an error; compilers end with a summary that says little."""
+    lines = output.strip().splitlines() or ["no message"]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines[-1:])[0].strip()[:_LONGEST_LINE]
 
 
 def _require_compiler(program: str) -> None:

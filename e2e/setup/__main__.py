@@ -12,6 +12,7 @@ import signal
 import sys
 from types import FrameType
 
+from e2e.cluster import binaries, debian
 from e2e.setup import preflight
 from e2e.setup.environment import environment_stage, uv_stage
 from e2e.setup.model import model_stage
@@ -31,7 +32,12 @@ def cluster_stage() -> Stage:
             cwd=ROOT,
         )
 
-    return Stage("cluster-programs", run, needs=("operator-env",))
+    return Stage("cluster-programs", run, needs=("operator-env",), is_done=_cluster_is_built)
+
+
+def _cluster_is_built() -> bool:
+    built = all(binaries.is_built(CACHE, module) for module in binaries.PROGRAMS)
+    return built and binaries.link_directory(CACHE).is_dir() and not debian.missing_packages()
 
 
 def kernels_stage() -> Stage:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.cluster.errors import BinaryMissingError
-from tests.support.apiserver import ApiServer, free_ports, running
 
 from e2e.cluster import binaries
+from e2e.cluster.errors import BinaryMissingError
+from tests.support.apiserver import ApiServer, free_ports, running
 
 pytestmark = pytest.mark.apiserver
 
