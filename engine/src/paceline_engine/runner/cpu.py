@@ -77,7 +77,7 @@ def _check_memory(checkpoint: Checkpoint, config: EngineConfig) -> None:
     plan = plan_memory(
         checkpoint.config,
         available_bytes=available_memory_bytes(),
-        max_model_len=min(config.max_model_len, config.kv_capacity_tokens),
+        max_model_len=config.max_model_len,
         max_num_batched_tokens=config.max_num_batched_tokens,
         max_num_seqs=config.max_num_seqs,
         block_size=config.block_size,

@@ -9,7 +9,7 @@ too little memory with the error's single line; the runner checks again before i
         model,
         available_bytes=available_memory_bytes(),        # runner.memory_limit
         max_model_len=..., max_num_batched_tokens=..., max_num_seqs=..., block_size=...,
-        num_kv_blocks=None,                              # or blocks_in(kv_bytes, model, size)
+        num_kv_blocks=None,  # or blocks_in(kv_bytes, model, size)
     )
     plan.num_kv_blocks
 """
@@ -113,12 +113,13 @@ def plan_memory(  # noqa: PLR0913  (keywords only; each is one ceiling)
     Args:
         model: Shape of the model.
         available_bytes: Memory the engine process may still take.
-        max_model_len: Longest request in tokens; the pool must hold at least one.
+        max_model_len: Longest request in tokens; a pool sized here holds at least one.
         max_num_batched_tokens: Ceiling of the step's token budget.
         max_num_seqs: Ceiling of running sequences.
         block_size: Tokens in a block.
-        num_kv_blocks: A wanted pool size; None takes what fits, up to `DEFAULT_KV_BYTES` (or
-            one longest request) and to what `max_num_seqs` requests of full length can use.
+        num_kv_blocks: A wanted pool size, taken as it is; None takes what fits, up to
+            `DEFAULT_KV_BYTES` (or one longest request) and to what `max_num_seqs` requests of
+            full length can use.
         is_runtime_loaded: Whether the caller is the process that has loaded torch already.
 
     Raises:
@@ -134,7 +135,7 @@ def plan_memory(  # noqa: PLR0913  (keywords only; each is one ceiling)
     slack = 0.0 if is_runtime_loaded else SLACK_RATIO
     fitting = (int(available_bytes * (1 - slack)) - fixed.total_bytes) // fixed.block_bytes
     per_request = round_up(max_model_len, block_size) // block_size
-    needed = max(per_request, num_kv_blocks or 0)
+    needed = num_kv_blocks or per_request
     if fitting < needed:
         raise InsufficientMemoryError(
             _refusal(replace(fixed, num_kv_blocks=needed), available_bytes)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.utils.logging import disable_progress_bar
+
+from tests.support.model_file import model_file
+
+
+@pytest.fixture(scope="session")
+def gguf() -> Path:
+    return model_file()
+
+
+@pytest.fixture(scope="session")
+def oracle(gguf: Path) -> PreTrainedModel:
+    """The same file as transformers reads, dequantises and computes it."""
+    disable_progress_bar()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # transformers' own deprecations
+        model = AutoModelForCausalLM.from_pretrained(
+            str(gguf.parent), gguf_file=gguf.name, dtype=torch.float32, attn_implementation="eager"
+        )
+    return model.eval()
