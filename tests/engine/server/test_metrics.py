@@ -1,0 +1,164 @@
+"""The metrics page of a started server against what its clients counted."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from openai import OpenAI
+from prometheus_client.parser import text_string_to_metric_families
+
+from paceline_engine.server import metric_names as names
+from tests.engine.server.conftest import MODEL
+from tests.support.engine_server import EngineServer, engine_server
+
+LAW = "base_ms=20,per_token_ms=0"
+SLOS = [
+    {"name": "ttft-loose", "metric": "TTFT", "targetMs": 60_000},
+    {"name": "ttft-tight", "metric": "TTFT", "targetMs": 1},
+    {"name": "itl-loose", "metric": "ITL", "targetMs": 60_000},
+    {"name": "itl-tight", "metric": "ITL", "targetMs": 1},
+    {"name": "tpot-loose", "metric": "TPOT", "targetMs": 60_000},
+    {"name": "e2e-tight", "metric": "E2E", "targetMs": 1},
+]
+
+
+@pytest.fixture
+def fresh() -> Iterator[EngineServer]:
+    with engine_server(f"--served-name={MODEL}", "--max-queued-requests=2", law=LAW) as running:
+        body = {"revision": 1, "maxNumBatchedTokens": 512, "maxNumRunningSeqs": 8, "slos": SLOS}
+        assert httpx.put(running.admin + "/admin/tunables", json=body).status_code == 200
+        yield running
+
+
+def slo(server: EngineServer, name: str) -> tuple[float, float]:
+    """Good and bad samples of an objective."""
+    good, bad = (server.value("slo_samples_total", slo=name, outcome=o) for o in ("good", "bad"))
+    return good, bad
+
+
+def test_every_family_is_there_as_declared(fresh: EngineServer) -> None:
+    httpx.post(fresh.api + "/v1/completions", json={"prompt": "x", "max_tokens": 2})
+    page = {family.name: family for family in text_string_to_metric_families(fresh.metrics())}
+    for declared in names.FAMILIES:
+        name = declared.full_name
+        family = page.pop(name.removesuffix("_total") if declared.kind == "counter" else name)
+        assert family.type == declared.kind
+        assert family.samples, name
+        for sample in family.samples:
+            assert set(sample.labels) - {"le"} == set(declared.labels), name
+            assert sample.labels["model_name"] == MODEL
+    assert page == {}
+
+
+def test_counts_equal_what_the_client_saw(fresh: EngineServer) -> None:
+    gaps: list[float] = []
+    with OpenAI(base_url=f"{fresh.api}/v1", api_key="none", max_retries=0) as client:
+        began_at = time.monotonic()
+        stream = client.completions.create(
+            model=MODEL,
+            prompt="hello",
+            max_tokens=10,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+        emitted_at = []
+        for chunk in stream:
+            if chunk.choices and chunk.choices[0].text:
+                emitted_at.append(time.monotonic())
+            usage = chunk.usage
+        gaps = [b - a for a, b in itertools.pairwise(emitted_at)]
+        whole = client.completions.create(model=MODEL, prompt=["ab", "c"], max_tokens=3)
+    assert usage is not None
+    assert whole.usage is not None
+    value = fresh.value
+    assert value("requests_received_total") == 3
+    assert value("prompt_tokens_received_total") == 8
+    assert value("requests_total", outcome="length") == 3 == value("requests_total")
+    assert value("prompt_tokens_total") == usage.prompt_tokens + whole.usage.prompt_tokens
+    assert (
+        value("generation_tokens_total")
+        == usage.completion_tokens + whole.usage.completion_tokens
+        == value("request_generation_tokens_sum")
+        == 16
+    )
+    for family in ("time_to_first_token", "request_duration", "request_queue"):
+        assert value(f"{family}_seconds_count") == 3, family
+    itl_count = value("inter_token_latency_seconds_count")
+    assert len(gaps) <= itl_count <= len(gaps) + 4
+    ttft_s = emitted_at[0] - began_at
+    assert value("time_to_first_token_seconds_sum") <= ttft_s + 1.0
+    assert value("time_to_first_token_seconds_bucket", le="0.01") == 0  # a step is 20 ms
+    assert slo(fresh, "ttft-loose") == (3, 0)
+    assert slo(fresh, "ttft-tight") == (0, 3)
+    assert slo(fresh, "e2e-tight") == (0, 3)
+    assert slo(fresh, "tpot-loose") == (3, 0)
+    assert slo(fresh, "itl-loose") == (itl_count, 0)
+    assert slo(fresh, "itl-tight") == (0, itl_count)
+    assert value("goodput_requests_total", outcome="bad") == 3
+
+
+def test_moments_add_up(fresh: EngineServer) -> None:
+    httpx.post(fresh.api + "/v1/completions", json={"prompt": "abcd", "max_tokens": 6})
+
+    def moment(term: str, step_class: str) -> float:
+        return fresh.value("step_moments_total", **{"class": step_class, "term": term})
+
+    assert moment("n", "prefill_only") == 1
+    assert moment("p", "prefill_only") == 4
+    assert moment("x", "prefill_only") == 16
+    assert moment("n", "decode_only") == 5 == moment("d", "decode_only")
+    assert moment("k", "decode_only") == 5 + 6 + 7 + 8 + 9
+    assert moment("kk", "decode_only") == 25 + 36 + 49 + 64 + 81
+    busy = fresh.value("busy_seconds_total")
+    steps = sum(moment("t", each) for each in names.STEP_CLASSES)
+    assert busy == pytest.approx(steps) == pytest.approx(fresh.value("step_duration_seconds_sum"))
+    assert 0.12 <= busy < 1.0
+    assert fresh.value("step_duration_seconds_count") == 6
+
+
+def test_refusals_are_offered_load_and_bad_samples(fresh: EngineServer) -> None:
+    body = {"prompt": ["one", "two", "six"], "max_tokens": 1}
+    refused = httpx.post(fresh.api + "/v1/completions", json=body)
+    assert refused.status_code == 429
+    assert int(refused.headers["retry-after"]) >= 1
+    assert refused.json()["error"]["code"] == "queued_requests"
+    assert fresh.value("requests_received_total") == 3
+    assert fresh.value("prompt_tokens_received_total") == 9
+    assert fresh.value("rejected_total", reason="queued_requests") == 3
+    assert fresh.value("requests_total") == 0
+    assert slo(fresh, "ttft-loose") == (0, 3)
+    assert slo(fresh, "itl-loose") == (0, 0)
+    assert fresh.value("goodput_requests_total", outcome="bad") == 3
+
+
+def test_what_is_invalid_is_no_load(fresh: EngineServer) -> None:
+    assert httpx.post(fresh.api + "/v1/completions", json={"prompt": ""}).status_code == 400
+    assert fresh.value("requests_received_total") == 0
+    assert fresh.value("goodput_requests_total") == 0
+
+
+def test_gauges_while_requests_run(fresh: EngineServer) -> None:
+    body = {"prompt": "x" * 40, "max_tokens": 4000, "stream": True}
+    with httpx.stream("POST", fresh.api + "/v1/completions", json=body) as answer:
+        lines = answer.iter_lines()  # kept: its end would close the connection
+        next(lines)
+        assert fresh.value("requests_running") == 1
+        assert fresh.value("kv_cache_blocks", state="held") >= 3
+        assert 0 < fresh.value("kv_cache_usage_ratio") < 1
+        assert slo(fresh, "ttft-tight") == (0, 1)
+
+
+def test_ttft_starts_with_the_first_byte(fresh: EngineServer) -> None:
+    """A body that dawdles on the way counts: the caller has been waiting since its start."""
+
+    def dawdling() -> Iterator[bytes]:
+        yield b'{"prompt": "x",'
+        time.sleep(0.3)
+        yield b' "max_tokens": 1}'
+
+    assert httpx.post(fresh.api + "/v1/completions", content=dawdling()).status_code == 200
+    assert fresh.value("time_to_first_token_seconds_sum") >= 0.3
