@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ class Running:
 
     process: subprocess.Popen[bytes]
     log: Path
+    probes: list[str]
 
     def text(self) -> str:
         return self.log.read_text(errors="replace")
@@ -51,13 +53,16 @@ def operator(fleets: FleetApi, namespace: str, values: dict[str, Any]) -> Iterat
     place.mkdir()
     settings, log = place / "settings.yaml", place / "log"
     settings.write_text(rendered.only("ConfigMap")["data"]["settings.yaml"])
+    port = free_ports(1)[0]
+    container = rendered.container
+    paths = {container[key]["httpGet"]["path"] for key in container if key.endswith("Probe")}
     user = f"system:serviceaccount:{namespace}:paceline"
     env = {
         "PATH": os.environ["PATH"],
         "HOME": str(place),
         "KUBECONFIG": str(fleets.server.kubeconfig_for(user, "system:serviceaccounts")),
         "PACELINE_SETTINGS": str(settings),
-        "PACELINE_HTTP_PORT": str(free_ports(1)[0]),
+        "PACELINE_HTTP_PORT": str(port),
         "POD_NAME": "paceline-0",
         "POD_NAMESPACE": namespace,
     }
@@ -66,7 +71,7 @@ def operator(fleets: FleetApi, namespace: str, values: dict[str, Any]) -> Iterat
         process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", program], env=env, stdout=out,
                                    stderr=out)  # fmt: skip
     try:
-        yield Running(process, log)
+        yield Running(process, log, [f"http://127.0.0.1:{port}{path}" for path in sorted(paths)])
     finally:
         process.terminate()
         try:
@@ -104,6 +109,8 @@ def test_a_fleet_comes_up(fleets: FleetApi, namespace: str, values: dict[str, An
             place = path.format("fleets")
             until(running, f"{wanted}", lambda p=place, w=wanted: w <= names(fleets, p))
         until(running, "a status", lambda: "Ready" in conditions(fleets, collection))
+        for url in running.probes:
+            until(running, url, lambda u=url: answers(u))
         found = running.text()
         assert running.process.poll() is None
     for path in CHILDREN:
@@ -113,6 +120,14 @@ def test_a_fleet_comes_up(fleets: FleetApi, namespace: str, values: dict[str, An
     refused = [line for line in found.splitlines() if "403" in line or "forbidden" in line.lower()]
     assert refused == []
     assert running.process.returncode == 0, running.text()
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as reply:  # noqa: S310 - loopback
+            return bool(reply.status == 200)
+    except OSError:
+        return False
 
 
 def conditions(fleets: FleetApi, collection: str) -> set[str]:
