@@ -9,7 +9,7 @@ import pytest
 
 from e2e.cluster import __main__ as command_line
 from e2e.cluster import cgroups, dns, preflight, status
-from e2e.cluster.errors import PortInUseError
+from e2e.cluster.errors import ClusterError, PortInUseError
 from e2e.cluster.settings import CLUSTER_DOMAIN, DNS_SERVICE_IP
 
 
@@ -125,3 +125,17 @@ def test_restarts_and_ready_containers_are_counted() -> None:
     }
     state = status.pod_state(pod)
     assert (state.phase, state.ready, state.restarts) == ("Running", "1/2", 3)
+
+
+def test_without_root_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(ClusterError, match="needs root") as caught:
+        preflight._check_rights()
+    assert "sudo" in caught.value.remedy
+
+
+def test_missing_capabilities_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(preflight, "effective_capabilities", lambda: 1 << 12)
+    with pytest.raises(ClusterError, match="lacks CAP_SYS_CHROOT, CAP_SYS_ADMIN"):
+        preflight._check_rights()
