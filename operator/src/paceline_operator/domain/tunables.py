@@ -11,6 +11,7 @@ from paceline_operator.api.v1alpha1 import InferenceServiceSpec, Slo
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.fleet import Tunables as Knobs
 from paceline_operator.autopilot.policy import initial_tunables, policy_from_spec
+from paceline_operator.domain.difference import digest
 
 _BATCHED = "maxNumBatchedTokens"
 _RUNNING = "maxNumRunningSeqs"
@@ -23,12 +24,6 @@ class Agreed:
     revision: int
     knobs: Knobs
     slos: tuple[Slo, ...] = ()
-
-    def same_values(self, other: Agreed | None) -> bool:
-        """Whether only the revision may differ."""
-        if other is None or self.knobs != other.knobs:
-            return False
-        return same_objectives(self.slos, other.slos)
 
 
 def body(agreed: Agreed) -> dict[str, Any]:
@@ -72,9 +67,9 @@ def parse(content: str | None) -> Agreed | None:
         return None
 
 
-def same_objectives(one: tuple[Slo, ...], other: tuple[Slo, ...]) -> bool:
-    """Whether engines would count the same samples for both."""
-    return [_slo(each) for each in one] == [_slo(each) for each in other]
+def objectives_digest(slos: tuple[Slo, ...]) -> str:
+    """Mark of what engines count: the same for objectives that are the same to them."""
+    return digest([_slo(each) for each in slos])
 
 
 def initial(spec: InferenceServiceSpec) -> Agreed:

@@ -15,20 +15,30 @@ from paceline_operator.domain.pods import PodView
 from paceline_operator.domain.tunables import Agreed
 from paceline_operator.reconcile.observed import Observed
 
+OBJECTIVES = "objectives"
+"""Key in the status' memory: mark of the objectives that go with the revision."""
+
 
 def present(seen: Observed, spec: InferenceServiceSpec) -> Agreed:
     """Live values in force by what the status, the ConfigMap and the spec say."""
-    stored = _stored(seen)
+    stored, first = _stored(seen), tunables.initial(spec)
     budget = seen.status.budget
     if budget.desired is None:
-        return stored or tunables.initial(spec)
-    first = tunables.initial(spec)
+        return stored or first
     knobs = Tunables(
         max_num_batched_tokens=budget.desired,
         max_num_running_seqs=budget.running_seqs or first.knobs.max_num_running_seqs,
     )
-    slos = stored.slos if stored is not None else spec.slos
-    return Agreed(budget.revision, knobs, slos)
+    return Agreed(budget.revision, knobs, spec.slos)
+
+
+def _pushed_mark(seen: Observed) -> str | None:
+    """Mark of the objectives that go with the revision in force, None where none has yet."""
+    mark = (seen.status.memory or {}).get(OBJECTIVES)
+    stored = _stored(seen)
+    if mark is None and stored is not None:
+        return tunables.objectives_digest(stored.slos)
+    return None if mark is None else str(mark)
 
 
 def _stored(seen: Observed) -> Agreed | None:
@@ -46,7 +56,9 @@ def agree(
     """
     wanted = Agreed(known.revision, tunables.bounded(knobs or known.knobs, spec), spec.slos)
     highest = max((report.revision for report in seen.reports.values()), default=0)
-    if wanted.same_values(known) and highest <= known.revision:
+    mark = _pushed_mark(seen)
+    is_same = wanted.knobs == known.knobs and mark in (None, tunables.objectives_digest(spec.slos))
+    if is_same and highest <= known.revision:
         return wanted, seen.status.budget.desired is None
     return replace(wanted, revision=max(known.revision, highest) + 1), True
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from typing import Any
 
 from paceline_operator.api.conditions import ConditionType, find_condition
-from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
+from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.autopilot.decision import Decision, Tick
 from paceline_operator.autopilot.memory import dump_memory
 from paceline_operator.domain import report, rollout
+from paceline_operator.domain.tunables import objectives_digest
 from paceline_operator.domain.verdicts import Sight
 from paceline_operator.kube.apply import write_status
 from paceline_operator.kube.event import Note
@@ -71,16 +73,24 @@ async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -
     await children.bring_about(ctx, session, seen, plan.children)
     if plan.agreed is not None and plan.pushes:
         if plan.announce:
-            await _announce(ctx, session, seen, knobs.budget_status(seen, plan.agreed))
+            await _announce(ctx, session, seen, plan)
         await push.push(ctx, session, plan.agreed, plan.pushes)
     await replica_moves.carry_out(ctx, session, seen, plan.moves)
     await _tell(ctx, seen, plan)
 
 
-async def _announce(ctx: Context, session: Session, seen: Observed, budget: BudgetStatus) -> None:
+async def _announce(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
     """Write the new revision ahead of the push, so that no revision is ever used twice."""
-    status = seen.status.model_copy(update={"budget": budget})
+    budget = knobs.budget_status(seen, plan.agreed)
+    status = seen.status.model_copy(update={"budget": budget, "memory": _memory(seen, plan)})
     await _write(ctx, session, seen, status)
+
+
+def _memory(seen: Observed, plan: Plan) -> dict[str, Any]:
+    kept = {"pilot": dump_memory(plan.memory), "writers": dump_writers(plan.writers)}
+    if plan.agreed is None:
+        return {**(seen.status.memory or {}), **kept}
+    return {**kept, knobs.OBJECTIVES: objectives_digest(plan.agreed.slos)}
 
 
 async def _tell(ctx: Context, seen: Observed, plan: Plan) -> None:
@@ -121,7 +131,7 @@ def _status(session: Session, seen: Observed, plan: Plan) -> InferenceServiceSta
         before=seen.status,
         sight=_sight(session, current, plan),
         budget=knobs.budget_status(current, plan.agreed),
-        memory={"pilot": dump_memory(plan.memory), "writers": dump_writers(plan.writers)},
+        memory=_memory(seen, plan),
         now_s=seen.now_s,
     )
     return report.status(found)

@@ -1,0 +1,172 @@
+"""The whole operator with real engines: push, acknowledgement, drained scale-in.
+
+The API server is real, the engines are real, the operator is its own process; the test plays
+the kubelet and the Deployment controller.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.engine_pods import (
+    ADMIN_PORT,
+    DEPLOYMENTS,
+    PODS,
+    EnginePod,
+    delete_pod,
+    engine_pod,
+    mirror,
+    settle,
+)
+from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
+from tests.support.operator_process import OperatorProcess, operator_process
+from tests.support.rest import MERGE, Rest
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(120)]
+
+LAW = "--step-coefficients=base_ms=5,per_token_ms=0.01"
+SPEC: dict[str, Any] = {
+    "engine": {
+        "device": {"type": "Simulated"},
+        "maxNumSeqs": 32,
+        "batchTokens": {"max": 1024, "initial": 512},
+    },
+    "slos": [{"name": "ttft", "metric": "TTFT", "targetMs": 500}],
+    "tuning": {"mode": "Off"},
+    "scaling": {"mode": "Off"},
+    "routing": {"mode": "Service"},
+    "replicas": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def operator(
+    fleets: FleetApi, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OperatorProcess]:
+    directory = tmp_path_factory.mktemp("operator")
+    with operator_process(
+        fleets.server.kubeconfig, directory, "fleet", PACELINE_LEASE_SECONDS="4"
+    ) as process:
+        process.wait_for("leads by lease")
+        yield process
+
+
+def eventually(check: Callable[[], Any], operator: OperatorProcess, within_s: float = 30.0) -> Any:
+    """Wait for a check to return something true, and return that."""
+    limit = time.monotonic() + within_s
+    while not (found := check()):
+        assert operator.process.poll() is None, operator.said()
+        assert time.monotonic() < limit, f"not within {within_s} s:\n{operator.said()}"
+        time.sleep(0.1)
+    return found
+
+
+def status(rest: Rest, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = rest.call("GET", f"{COLLECTION}/{name}").body.get("status", {})
+    return found
+
+
+def replicas(rest: Rest, name: str) -> int:
+    return int(rest.call("GET", f"{DEPLOYMENTS}/{name}/scale").body["spec"].get("replicas", 0))
+
+
+def admin(pod: EnginePod, token: str, path: str) -> dict[str, Any]:
+    request = urllib.request.Request(  # noqa: S310 - loopback
+        pod.url(ADMIN_PORT, path), headers={"Authorization": f"Bearer {token}"}
+    )
+    with urllib.request.urlopen(request, timeout=5) as reply:  # noqa: S310 - loopback
+        found: dict[str, Any] = json.load(reply)
+    return found
+
+
+def tunables_file(rest: Rest, name: str) -> dict[str, Any]:
+    path = f"/api/v1/namespaces/default/configmaps/{name}-tunables"
+    found: dict[str, Any] = json.loads(rest.call("GET", path).body["data"]["tunables.json"])
+    return found
+
+
+def start(
+    fleets: FleetApi, operator: OperatorProcess, stack: ExitStack, directory: Path, name: str
+) -> tuple[str, list[EnginePod]]:
+    """A service with two serving engines; returns its token and pods."""
+    rest = fleets.rest
+    made = fleets.create(inference_service(name, SPEC))
+    assert made.status == 201, made.message
+    eventually(lambda: status(rest, name), operator)
+    eventually(lambda: replicas(rest, name) == 2, operator)
+    secret = rest.call("GET", f"/api/v1/namespaces/default/secrets/{name}-admin").body
+    token = b64decode(secret["data"]["token"]).decode()
+    folder = directory / f"{name}-tunables"
+    folder.mkdir()
+    (folder / "tunables.json").write_text(json.dumps(tunables_file(rest, name)))
+    flags = (
+        LAW, "--max-num-batched-tokens=1024", "--max-num-seqs=32", f"--tunables-dir={folder}",
+        "--drain-grace-seconds=1",
+    )  # fmt: skip
+    pods = [stack.enter_context(engine_pod(rest, name, token, directory, *flags)) for _ in range(2)]
+    settle(rest, name, 2)
+    return token, pods
+
+
+def test_push_acknowledge_and_drain(
+    fleets: FleetApi, operator: OperatorProcess, tmp_path: Path
+) -> None:
+    rest, name = fleets.rest, "fleet"
+    with ExitStack() as stack:
+        token, pods = start(fleets, operator, stack, tmp_path, name)
+        budget = eventually(
+            lambda: (b := status(rest, name)["budget"]) and b["acknowledged"] == 2 and b, operator
+        )
+        assert (budget["revision"], budget["effective"], budget["total"]) == (0, 512, 2)
+
+        # New objectives are a new revision, in the status before any engine has it.
+        slos = [{"name": "ttft", "metric": "TTFT", "targetMs": 250}]
+        rest.call("PATCH", f"{COLLECTION}/{name}", {"spec": {"slos": slos}}, MERGE)
+        eventually(
+            lambda: (b := status(rest, name)["budget"])["revision"] == 1 and b["acknowledged"] == 2,
+            operator,
+        )
+        for pod in pods:
+            answer = admin(pod, token, "/admin/tunables")
+            assert (answer["revision"], answer["slos"][0]["targetMs"]) == (1, 250)
+        eventually(lambda: tunables_file(rest, name)["revision"] == 1, operator)
+
+        # One replica less: the least loaded pod is drained, and nothing is cut.
+        streams = [pods[0].stream(400), pods[0].stream(400), pods[1].stream(200)]
+        rest.call("PATCH", f"{COLLECTION}/{name}", {"spec": {"replicas": 1}}, MERGE)
+        victim = eventually(lambda: draining(rest), operator)
+        assert victim["metadata"]["name"] == pods[1].name
+        cost = victim["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"]
+        assert int(cost) < 0
+        eventually(lambda: not pods[1].is_ready(), operator)
+        mirror(rest, pods[1])
+        assert replicas(rest, name) == 2
+        bodies = [stream.read().decode() for stream in streams]
+        assert all(body.rstrip().endswith("[DONE]") for body in bodies)
+        eventually(lambda: replicas(rest, name) == 1, operator)
+        delete_pod(rest, pods[1].name)
+        settle(rest, name, 1)
+        eventually(lambda: status(rest, name)["replicas"] == 1, operator)
+        assert draining(rest) is None
+        ready = next(c for c in status(rest, name)["conditions"] if c["type"] == "Ready")
+        assert ready["status"] == "True"
+        delete_pod(rest, pods[0].name)
+        fleets.delete(name)
+
+
+def draining(rest: Rest) -> dict[str, Any] | None:
+    """The pod that carries a drain's mark, if any."""
+    for item in rest.call("GET", PODS).body["items"]:
+        if "paceline.dev/draining-since" in item["metadata"].get("annotations", {}):
+            found: dict[str, Any] = item
+            return found
+    return None
