@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.charts.test_rights_in_force import make_namespace
 from tests.charts.test_template import CHOSEN
-from tests.support.chart import CHART, helm, template
+from tests.support.chart import CHART, helm, make_namespace, template
 from tests.support.fleet_api import FleetApi
 
 pytestmark = pytest.mark.apiserver

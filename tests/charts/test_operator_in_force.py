@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.charts.test_rights_in_force import install, make_namespace
 from tests.support.apiserver import free_ports
-from tests.support.chart import template
+from tests.support.chart import install, make_namespace, template
 from tests.support.fleet_api import FleetApi, inference_service
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(120)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.chart import NAMESPACE, Rendered, template
+from tests.support.chart import NAMESPACE, install, make_namespace, template
 from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
 from tests.support.rest import APPLY, MERGE, Rest
 
@@ -18,30 +18,6 @@ OWN = f"system:serviceaccount:{NAMESPACE}:paceline"
 APPLIED = "?fieldManager=paceline&force=true"
 IN_DEFAULT = "namespaces/default"
 Call = tuple[str, str, dict[str, Any] | None, str]
-
-PATHS = {
-    "ClusterRole": f"{RBAC}/clusterroles",
-    "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
-    "Role": f"{RBAC}/namespaces/{{namespace}}/roles",
-    "RoleBinding": f"{RBAC}/namespaces/{{namespace}}/rolebindings",
-    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
-}
-
-
-def install(rest: Rest, rendered: Rendered) -> None:
-    """Put what grants rights onto the server, as Helm would."""
-    for each in rendered.objects:
-        if each["kind"] in PATHS:
-            namespace = each["metadata"].get("namespace", "")
-            path = PATHS[each["kind"]].format(namespace=namespace)
-            name = each["metadata"]["name"]
-            reply = rest.call("PATCH", f"{path}/{name}{APPLIED}", each, APPLY)
-            assert reply.status in (200, 201), reply.message
-
-
-def make_namespace(rest: Rest, name: str) -> None:
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    assert rest.call("POST", "/api/v1/namespaces", body).status in (201, 409)
 
 
 @pytest.fixture(scope="module")

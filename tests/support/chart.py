@@ -14,11 +14,21 @@ from typing import Any
 import yaml
 
 from e2e.cluster import binaries, settings
+from tests.support.rest import APPLY, Rest
 from tests.support.tree import ROOT
 
 CHART = ROOT / "charts/paceline"
 RELEASE = "paceline"
 NAMESPACE = "paceline-system"
+
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_GRANTING = {
+    "ClusterRole": f"{_RBAC}/clusterroles",
+    "ClusterRoleBinding": f"{_RBAC}/clusterrolebindings",
+    "Role": f"{_RBAC}/namespaces/{{namespace}}/roles",
+    "RoleBinding": f"{_RBAC}/namespaces/{{namespace}}/rolebindings",
+    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+}
 
 Object = dict[str, Any]
 
@@ -85,6 +95,23 @@ def template(values: Mapping[str, Any] | None = None, *flags: str) -> Rendered:
     done = try_template(values, *flags)
     assert done.returncode == 0, done.stderr
     return Rendered([each for each in yaml.safe_load_all(done.stdout) if each])
+
+
+def install(rest: Rest, rendered: Rendered) -> None:
+    """Put what grants rights onto the server, as Helm would."""
+    for each in rendered.objects:
+        if each["kind"] in _GRANTING:
+            namespace = each["metadata"].get("namespace", "")
+            path = _GRANTING[each["kind"]].format(namespace=namespace)
+            name = each["metadata"]["name"]
+            reply = rest.call("PATCH", f"{path}/{name}?fieldManager=helm&force=true", each, APPLY)
+            assert reply.status in (200, 201), reply.message
+
+
+def make_namespace(rest: Rest, name: str) -> None:
+    """Make a namespace unless it is there."""
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    assert rest.call("POST", "/api/v1/namespaces", body).status in (201, 409)
 
 
 @contextmanager
