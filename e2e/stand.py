@@ -16,7 +16,7 @@ from e2e.cluster.errors import ClusterError
 from e2e.cluster.progress import Progress
 from e2e.cluster.settings import Settings, from_environment
 from e2e.cluster.values import chart_values
-from e2e.install import NAMESPACE, Helm, install, install_plugin, place_model, pod_host, uninstall
+from e2e.install import NAMESPACE, Helm, install, install_plugin, pod_host, uninstall
 from e2e.job import PodHost
 from e2e.kubectl import Kubectl
 
@@ -104,9 +104,6 @@ def _install(settings: Settings, namespace: str, say: Progress) -> Stand:
     values = _values(settings)
     kubectl = access.kubectl(settings, namespace)
     helm = Helm(_helm(settings), kubectl)
-    if settings.provider == "built":
-        model = place_model(Path(os.environ["PACELINE_MODEL"]))
-        say("model", f"placed in {model.parent}")
     say("chart", "helm upgrade --install paceline charts/paceline")
     install(helm, values)
     plugin = install_plugin(kubectl)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import sys
 import time
@@ -20,8 +19,9 @@ from e2e.cluster.errors import ClusterError
 from e2e.demo import fleet, real, report
 from e2e.demo.story import outcome_of, report_parts
 from e2e.demo.verdict import Outcome, Verdict, judge
-from e2e.install import InstallError, remove_model
+from e2e.install import InstallError, place_model, remove_model
 from e2e.kubectl import KubectlError
+from e2e.setup.place import MODEL_FILE
 from e2e.stand import stand, take_down
 
 NAMESPACE = "paceline-demo"
@@ -51,6 +51,8 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 def _demo() -> int:
     started = time.monotonic()
     with stand(NAMESPACE, keep_cluster=True) as place:
+        if place.settings.provider == "built":
+            place_model(MODEL_FILE)
         print("\n== 1. A real model, and a budget moved live ==", flush=True)
         real_part = real.run(place)
         print("\n== 2. A fleet, and a threefold load step ==", flush=True)
@@ -78,7 +80,7 @@ def _write_json(folder: Path, outcome: Outcome, verdict: Verdict) -> None:
 
 def _down() -> int:
     take_down()
-    remove_model(Path(os.environ["PACELINE_MODEL"]))
+    remove_model(MODEL_FILE)
     return 0
 
 

@@ -20,7 +20,7 @@ from e2e.stand import Stand, stand
 
 NAMESPACE = "paceline-smoke"
 LOAD_S = 150
-RATE_RPS = 4
+RATE_RPS = 2.5
 
 
 class Report:
@@ -83,7 +83,7 @@ def _load(site: Site) -> LoadJob:
     args = (
         *("--url", f"http://{NAME}.{site.kubectl.namespace}:8000", "--model", NAME),
         *("--plan", "steady", "--rate", str(RATE_RPS), "--duration", str(LOAD_S)),
-        *("--mix", "chats", "--vocabulary", "bytes", "--seed", "7", "--json"),
+        *("--mix", "chat:1:32-64:128-256", "--vocabulary", "bytes", "--seed", "7", "--json"),
     )
     return LoadJob(site.kubectl, site.host, "smoke-load", args, deadline_s=LOAD_S + 120)
 
