@@ -1,0 +1,1 @@
+"""`kubectl paceline`: what the autopilot sees and why it decides as it does, read-only."""

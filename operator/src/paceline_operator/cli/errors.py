@@ -1,0 +1,7 @@
+"""What the plug-in cannot do, in one line for its user."""
+
+from __future__ import annotations
+
+
+class CliError(Exception):
+    """The text is what the user sees."""

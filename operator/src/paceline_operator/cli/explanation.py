@@ -1,0 +1,128 @@
+"""`explain`: in sentences what was measured, what was considered, what binds, what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from paceline_operator.api.status import InferenceServiceStatus, SloStatus
+from paceline_operator.cli import wording
+from paceline_operator.cli.service import Service
+
+_BINDING = ("SLOFeasible", "MetricsFresh", "ScalingLimited", "Conflict", "Stalled")
+_QUIET = {
+    "SLOFeasible": "True",
+    "MetricsFresh": "True",
+    "ScalingLimited": "False",
+    "Conflict": "False",
+    "Stalled": "False",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Sentences by topic, each list in reading order."""
+
+    summary: str
+    measured: tuple[str, ...]
+    considered: tuple[str, ...]
+    binding: tuple[str, ...]
+    changes: tuple[str, ...]
+
+    def text(self) -> str:
+        """The whole, with headings."""
+        topics = (
+            ("Measured", self.measured),
+            ("Considered", self.considered),
+            ("What binds", self.binding),
+            ("Last changes", self.changes),
+        )
+        blocks = [self.summary]
+        blocks += ["\n".join([title, *(f"  {s}" for s in said)]) for title, said in topics if said]
+        return "\n\n".join(blocks)
+
+
+def explain(service: Service, now: datetime) -> Explanation:
+    """Everything the status tells, in sentences."""
+    status = service.status
+    return Explanation(
+        summary=_summary(service),
+        measured=tuple(_measured(slo, now) for slo in status.slos) or ("No objective is set.",),
+        considered=_considered(status),
+        binding=_binding(status, now),
+        changes=tuple(
+            f"{wording.age(d.time, now)} ago: {wording.decided(d)}. {d.message}"
+            for d in reversed(status.decisions)
+        )
+        or ("The autopilot has not moved anything yet.",),
+    )
+
+
+def _summary(service: Service) -> str:
+    status, budget = service.status, service.status.budget
+    wanted = wording.number(status.desired_replicas)
+    said = f"{service.namespace}/{service.name}: {status.ready_replicas} of {wanted} replicas ready"
+    if budget.desired is None:
+        return f"{said}; the live knobs are not agreed yet."
+    return (
+        f"{said}; token budget {wording.number(budget.effective)} in force "
+        f"({budget.desired} wanted, {budget.acknowledged} of {budget.total} engines agree), "
+        f"at most {wording.number(budget.running_seqs)} sequences at once."
+    )
+
+
+def _measured(slo: SloStatus, now: datetime) -> str:
+    name, target = wording.objective(slo), wording.latency(slo.target_ms)
+    if slo.attainment_percent is None:
+        return f"{name}: no samples yet; the target is {target}."
+    verdict = "met" if wording.held(slo) else "missed"
+    return (
+        f"{name} is {verdict}: {wording.share(slo.attainment_percent)} within {target}, "
+        f"{slo.percentile} % wanted; measured {wording.latency(slo.measured_ms)} over "
+        f"{slo.samples} samples, {wording.age(slo.measured_at, now)} ago."
+    )
+
+
+def _considered(status: InferenceServiceStatus) -> tuple[str, ...]:
+    model = status.model
+    if not model:
+        return ("No engine step was seen yet, so there is no step-time model.",)
+    trust = "trusted" if model.get("trusted") else "still being learned"
+    said = [f"The step-time model is {trust}, from {model.get('steps', 0):.0f} engine steps."]
+    said.append(_law(model))
+    if model.get("budgetStepMs") is not None:
+        said.append(
+            f"A step that uses the whole budget takes {wording.latency(model['budgetStepMs'])}, "
+            f"one that only decodes {wording.latency(model.get('decodeStepMs'))}."
+        )
+    if model.get("budgetCap") is not None:
+        said.append(f"The ITL target allows a budget of up to {model['budgetCap']:.0f} tokens.")
+    if model.get("capacityRps") is not None:
+        said.append(
+            f"One replica holds {model['capacityRps']:.2f} requests/s within the objectives."
+        )
+    return tuple(said)
+
+
+def _law(model: Mapping[str, Any]) -> str:
+    return (
+        f"Step time = {model.get('baseMs', 0):.3g} ms + {model.get('perPrefillTokenMs', 0):.3g} "
+        f"per prompt token + {model.get('perDecodeRowMs', 0):.3g} per decoding sequence + "
+        f"{1e3 * model.get('perKvTokenMs', 0):.3g} per 1000 KV tokens."
+    )
+
+
+def _binding(status: InferenceServiceStatus, now: datetime) -> tuple[str, ...]:
+    said = []
+    decision = status.last_decision
+    if decision is not None:
+        when = wording.age(decision.time, now)
+        said.append(f"Last decision, {when} ago: {wording.decided(decision)}. {decision.message}")
+    known = {c.type: c for c in status.conditions}
+    for kind in _BINDING:
+        found = known.get(kind)
+        if found is not None and found.status != _QUIET[kind]:
+            said.append(f"{kind} is {found.status} ({found.reason}): {found.message}")
+    return tuple(said) or ("Nothing yet.",)

@@ -1,0 +1,125 @@
+"""Entry of `kubectl-paceline`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Coroutine
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from paceline_operator.cli import document, status_view
+from paceline_operator.cli.errors import CliError
+from paceline_operator.cli.explanation import explain as explained
+from paceline_operator.cli.service import Reader, Service, connected
+from paceline_operator.cli.wording import utc_now
+
+WATCH_EVERY_S = 2.0
+
+app = typer.Typer(
+    name="kubectl-paceline",
+    help="What Paceline's autopilot sees, and why it moves or holds.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Name = Annotated[str, typer.Argument(help="Name of the InferenceService.")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Namespace; the context's own by default.")
+]
+Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Keep showing it, every 2 s.")]
+
+
+@app.command()
+def status(
+    name: Name,
+    namespace: Namespace = None,
+    context: Context = None,
+    *,
+    as_json: AsJson = False,
+    watch: Watch = False,
+) -> None:
+    """Objectives against targets, live knobs, replicas and the last decision."""
+    _run(_status(name, namespace, context, as_json=as_json, watch=watch))
+
+
+@app.command()
+def explain(
+    name: Name, namespace: Namespace = None, context: Context = None, *, as_json: AsJson = False
+) -> None:
+    """In sentences: what was measured and considered, what binds, and the last changes."""
+    _run(_explain(name, namespace, context, as_json=as_json))
+
+
+def main() -> None:
+    """Runs the plug-in."""
+    logging.disable(logging.CRITICAL)  # libraries' log lines are not for this user
+    app()
+
+
+async def _status(
+    name: str, namespace: str | None, context: str | None, *, as_json: bool, watch: bool
+) -> None:
+    async with connected(namespace, context) as reader:
+        service = await reader.read(name)
+        if watch:
+            await (_watch_json if as_json else _watch)(reader, service)
+        elif as_json:
+            _print_json(document.status_document(service))
+        else:
+            _console().print(status_view.render(service, utc_now()))
+
+
+async def _watch(reader: Reader, service: Service) -> None:
+    """Shows the object again and again until interrupted."""
+    with Live(status_view.render(service, utc_now()), console=_console()) as live:
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            service = await reader.read(service.name)
+            live.update(status_view.render(service, utc_now()))
+
+
+async def _watch_json(reader: Reader, service: Service) -> None:
+    """The same, one document a look."""
+    while True:
+        _print_json(document.status_document(service))
+        await asyncio.sleep(WATCH_EVERY_S)
+        service = await reader.read(service.name)
+
+
+async def _explain(name: str, namespace: str | None, context: str | None, *, as_json: bool) -> None:
+    async with connected(namespace, context) as reader:
+        service = await reader.read(name)
+    found = explained(service, utc_now())
+    if as_json:
+        _print_json(document.explanation_document(service, found))
+    else:
+        _console().print(found.text(), highlight=False, markup=False)
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        asyncio.run(work)
+    except CliError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def _console() -> Console:
+    """A terminal's own width; wide where output goes into a file or a pipe."""
+    console = Console()
+    return console if console.is_terminal else Console(width=160)

@@ -1,0 +1,107 @@
+"""Reads one `InferenceService` with the user's own kubeconfig."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kubernetes_asyncio import config as kube_config
+from kubernetes_asyncio.client import Configuration
+from pydantic import ValidationError
+
+from paceline_operator.api import v1alpha1
+from paceline_operator.api.status import InferenceServiceStatus
+from paceline_operator.cli.errors import CliError
+from paceline_operator.kube.client import KubeClient
+from paceline_operator.kube.errors import ForbiddenError, KubeError, NotFoundError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """One object as the plug-in shows it."""
+
+    name: str
+    namespace: str
+    generation: int
+    spec: dict[str, Any]
+    status: InferenceServiceStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads objects of one namespace over an open connection."""
+
+    client: KubeClient
+    namespace: str
+
+    async def read(self, name: str) -> Service:
+        """The object now.
+
+        Raises:
+            CliError: It is not there, may not be read, or is not understood.
+        """
+        group = f"/apis/{v1alpha1.API_VERSION}/namespaces/{self.namespace}"
+        try:
+            found = await self.client.get(f"{group}/{v1alpha1.PLURAL}/{name}")
+        except NotFoundError as error:
+            raise CliError(_missing(name, self.namespace, str(error))) from error
+        except ForbiddenError as error:
+            raise CliError(
+                f"no access: this user may not read {v1alpha1.PLURAL}.{v1alpha1.GROUP} "
+                f"in namespace {self.namespace!r}"
+            ) from error
+        except KubeError as error:
+            raise CliError(f"the API server cannot be asked: {error}") from error
+        return _service(found)
+
+
+@asynccontextmanager
+async def connected(namespace: str | None, context: str | None) -> AsyncIterator[Reader]:
+    """A reader by `KUBECONFIG` or `~/.kube/config`.
+
+    Args:
+        namespace: None for that of the context.
+        context: None for the current one.
+
+    Raises:
+        CliError: There is no usable kubeconfig.
+    """
+    configuration = Configuration()
+    try:
+        await kube_config.load_kube_config(client_configuration=configuration, context=context)
+        contexts, active = kube_config.list_kube_config_contexts()
+    except (kube_config.ConfigException, OSError) as error:
+        raise CliError(f"no usable kubeconfig: {error}; set KUBECONFIG") from error
+    chosen = next((c for c in contexts if c["name"] == context), active)
+    own = (chosen or {}).get("context", {}).get("namespace")
+    async with KubeClient(configuration) as client:
+        yield Reader(client, namespace or own or "default")
+
+
+def _service(found: dict[str, Any]) -> Service:
+    metadata = found["metadata"]
+    try:
+        status = InferenceServiceStatus.model_validate(found.get("status") or {})
+    except ValidationError as error:
+        raise CliError(
+            f"the status of {metadata['name']!r} is not understood: operator and plug-in may be "
+            f"of different versions ({error.error_count()} differences)"
+        ) from error
+    return Service(
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        generation=int(metadata.get("generation", 0)),
+        spec=found.get("spec") or {},
+        status=status,
+    )
+
+
+def _missing(name: str, namespace: str, said: str) -> str:
+    if name in said.rpartition("404")[2]:
+        return f"InferenceService {name!r} not found in namespace {namespace!r}"
+    return (
+        "this cluster knows no InferenceService: install Paceline first "
+        "(helm install paceline charts/paceline)"
+    )

@@ -1,0 +1,65 @@
+"""Values of a status in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from paceline_operator.api.status import DecisionStatus, SloStatus
+
+NONE = "-"
+
+
+def latency(value_ms: float | None) -> str:
+    """`43 ms`, `2.10 s`, or a dash."""
+    if value_ms is None:
+        return NONE
+    if value_ms >= 1e4:
+        return f"{value_ms / 1e3:.1f} s"
+    if value_ms >= 1e3:
+        return f"{value_ms / 1e3:.2f} s"
+    return f"{value_ms:.0f} ms" if value_ms >= 9.95 else f"{value_ms:.1f} ms"
+
+
+def share(percent: float | None) -> str:
+    """`97.3 %`, or a dash."""
+    return NONE if percent is None else f"{percent:.1f} %"
+
+
+def number(value: float | None) -> str:
+    """A count, or a dash."""
+    return NONE if value is None else f"{value:.0f}"
+
+
+def age(time: str | None, now: datetime) -> str:
+    """How long ago a status time was: `12s`, `3m`, `2h`; a dash for none."""
+    if time is None:
+        return NONE
+    seconds = (now - datetime.fromisoformat(time.replace("Z", "+00:00"))).total_seconds()
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{max(0.0, seconds):.0f}s"
+
+
+def utc_now() -> datetime:
+    """The clock of the machine the plug-in runs on."""
+    return datetime.now(UTC)
+
+
+def objective(slo: SloStatus) -> str:
+    """`first-token (TTFT p95)`."""
+    tier = "" if slo.tier == "interactive" else f", {slo.tier.value} tier"
+    return f"{slo.name} ({slo.metric.value} p{slo.percentile}{tier})"
+
+
+def held(slo: SloStatus) -> bool | None:
+    """Whether the objective is attained; None without samples."""
+    if slo.attainment_percent is None:
+        return None
+    return slo.attainment_percent >= slo.percentile
+
+
+def decided(decision: DecisionStatus) -> str:
+    """`budget Lower (ItlPrefillBound, limited by AtFloor)`."""
+    limit = f", limited by {decision.guard}" if decision.guard else ""
+    return f"{decision.knob} {decision.action} ({decision.reason}{limit})"

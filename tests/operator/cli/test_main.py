@@ -1,0 +1,95 @@
+"""The plug-in as users run it, against a real API server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.fleet_api import FleetApi
+
+PROGRAM = Path(sys.executable).parent / "kubectl-paceline"
+
+
+def run(kubeconfig: Path | None, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig or "/nowhere/config")}
+    return subprocess.run(
+        [str(PROGRAM), *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_status_is_a_table(fleets: FleetApi) -> None:
+    done = run(fleets.server.kubeconfig, "status", "chat")
+    assert done.returncode == 0, done.stderr
+    assert "first-token (TTFT p95)" in done.stdout
+    assert "91.2 %" in done.stdout
+    assert "acknowledged by 2 of 2" in done.stdout
+
+
+def test_status_as_json_keeps_the_memory_private(fleets: FleetApi) -> None:
+    done = run(fleets.server.kubeconfig, "status", "chat", "-n", "default", "--json")
+    document = json.loads(done.stdout)
+    assert document["name"] == "chat"
+    assert document["budget"]["effective"] == 96
+    assert document["slos"][0]["attainmentPercent"] == 91.2
+    assert "memory" not in document
+
+
+def test_explain_speaks_in_sentences(fleets: FleetApi) -> None:
+    done = run(fleets.server.kubeconfig, "explain", "chat")
+    assert done.returncode == 0, done.stderr
+    assert "default/chat: 2 of 3 replicas ready; token budget 96 in force" in done.stdout
+    assert "budget Lower (ItlPrefillBound, limited by AtFloor)" in done.stdout
+
+
+def test_explain_as_json(fleets: FleetApi) -> None:
+    document = json.loads(run(fleets.server.kubeconfig, "explain", "chat", "--json").stdout)
+    assert set(document) >= {"summary", "measured", "considered", "binding", "changes", "status"}
+
+
+def test_an_object_without_status_yet(fleets: FleetApi) -> None:
+    done = run(fleets.server.kubeconfig, "status", "fresh")
+    assert done.returncode == 0, done.stderr
+    assert "No decision yet." in done.stdout
+
+
+@pytest.mark.parametrize("command", ["status", "explain"])
+def test_a_missing_object_is_one_line(fleets: FleetApi, command: str) -> None:
+    done = run(fleets.server.kubeconfig, command, "absent")
+    assert done.returncode == 1
+    assert done.stderr == "error: InferenceService 'absent' not found in namespace 'default'\n"
+
+
+def test_a_user_without_rights_gets_one_line(fleets: FleetApi) -> None:
+    done = run(fleets.server.kubeconfig_for("nobody"), "status", "chat")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: no access")
+    assert done.stderr.count("\n") == 1
+
+
+def test_no_kubeconfig_is_one_line() -> None:
+    done = run(None, "status", "chat")
+    assert done.returncode == 1
+    assert "set KUBECONFIG" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_unknown_context_is_one_line(fleets: FleetApi) -> None:
+    done = run(fleets.server.kubeconfig, "status", "chat", "--context", "other")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_server_that_is_away_is_one_line(fleets: FleetApi, tmp_path: Path) -> None:
+    text = fleets.server.kubeconfig.read_text().replace(fleets.server.url, "https://127.0.0.1:1")
+    away = tmp_path / "config"
+    away.write_text(text)
+    done = run(away, "status", "chat")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the API server cannot be asked")
+    assert done.stderr.count("\n") == 1
