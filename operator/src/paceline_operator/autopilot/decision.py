@@ -66,6 +66,7 @@ class Reason(StrEnum):
     ROLLOUT = "Rollout"
     AT_MODEL_CAP = "AtModelCap"
     AT_CEILING = "AtCeiling"
+    NOT_PROVEN = "NotProven"
     AT_FLOOR = "AtFloor"
     ITL_NOT_HELD = "ItlNotHeld"
     AT_MAXIMUM = "AtMaximum"

@@ -8,7 +8,7 @@ from paceline_operator.api.v1alpha1 import Mode
 from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.decision import Inputs, Reason, SetTunables
 from paceline_operator.autopilot.fleet import DataClass, Tunables
-from paceline_operator.autopilot.knob_rules import RULES
+from paceline_operator.autopilot.knob_rules import first_wish
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move, Outcome
 from paceline_operator.autopilot.situation import Situation
@@ -24,7 +24,7 @@ _NEAR_CAP = 0.9
 
 def run(s: Situation) -> Outcome:
     """One pass of the loop."""
-    wish = next(move for rule in RULES if (move := rule(s)) is not None)
+    wish = first_wish(s)
     memory = replace(_trimmed(s), knob_at_s=s.now_s)
     refusal = _refusal(s, wish)
     inputs = inputs_of(s)

@@ -1,0 +1,124 @@
+"""Rules that keep ITL: by the model first, by measurement where it is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+
+from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot.arbitration import Cause
+from paceline_operator.autopilot.capacity import steady_state
+from paceline_operator.autopilot.decision import Reason
+from paceline_operator.autopilot.knob_moves import budget_move, hold, seqs_move, step_text
+from paceline_operator.autopilot.move import Move
+from paceline_operator.autopilot.situation import Situation
+
+DEAD_BAND = 0.10
+CUT_FACTOR = 0.75
+CUT_COOLDOWN_S = 20.0
+SQUEEZE_LASTS_S = 30.0
+MOST_MARGIN = 0.40
+CERTAIN_SDS = 2.0
+
+
+def squeeze(s: Situation) -> Move | None:
+    """Decode-bound: fewer sequences at once now, and a replica is asked for."""
+    target = s.itl_target_ms
+    if s.cause is not Cause.DECODE or target is None:
+        return None
+    now = s.knobs.max_num_running_seqs
+    allowed_ms = (1 - s.margin) * target
+    running = min(now, ceil(s.plant.workload.rows_p95))
+    fitting = (r for r in range(running - 1, 0, -1) if s.plant.decode_ms(r) <= allowed_ms)
+    seqs = max(next(fitting, 1), running // 2, 1)
+    if seqs >= now:
+        return hold(s, Reason.ITL_DECODE_BOUND, _decode_text(s) + " One sequence is the least.")
+    memory = replace(
+        s.memory,
+        squeezed_seqs=s.memory.squeezed_seqs or now,
+        squeezed_replicas=s.memory.squeezed_replicas or len(s.fleet.serving),
+    )
+    message = f"{_decode_text(s)} Running sequences {now} -> {seqs} until a replica helps."
+    return seqs_move(s, seqs, Reason.ITL_DECODE_BOUND, message, memory)
+
+
+def above_cap(s: Situation) -> Move | None:
+    """The budget breaks the ITL target by the model: down to the cap at once."""
+    now, cap = s.knobs.max_num_batched_tokens, s.cap_or_floor
+    if s.itl_target_ms is None or cap >= now:
+        return None
+    if not (s.model_trusted or (s.model_usable and _surely_breaks(s, now))):
+        return None
+    if now - cap < DEAD_BAND * now and not s.itl_violated:
+        return None
+    reason = Reason.ITL_PREFILL_BOUND if s.itl_violated else Reason.ABOVE_MODEL_CAP
+    guard = Reason.AT_FLOOR if cap == s.ladder().floor else None
+    message = (
+        f"Budget {now} -> {cap}: by the model a full step of {now} tokens takes "
+        f"{step_text(s, now)}, the ITL target is {phrases.ms(s.itl_target_ms)}; {cap} tokens take "
+        f"{step_text(s, cap)}."
+    )
+    return budget_move(s, cap, reason, message, guard=guard)
+
+
+def itl_feedback(s: Situation) -> Move | None:
+    """ITL is missed below the model's cap: cut, and let the margin remember it."""
+    target, now = s.itl_target_ms, s.knobs.max_num_batched_tokens
+    if target is None or s.cause is Cause.NONE:
+        return None
+    if s.cause is Cause.UNKNOWN:
+        text = "ITL is missed, but no kind of engine step explains it; the budget would not help."
+        return hold(s, Reason.ITL_UNEXPLAINED, text)
+    budget = s.ladder().down(CUT_FACTOR * now)
+    if budget >= now:
+        text = "ITL is missed at the smallest budget; nothing is left to cut."
+        return hold(s, Reason.AT_FLOOR, text)
+    if s.now_s - s.memory.lowered_at_s < CUT_COOLDOWN_S:
+        return hold(s, Reason.COOLDOWN, "The budget was just lowered; waiting for its effect.")
+    learned = 1 - s.plant.full_ms(budget) / target
+    margin = min(MOST_MARGIN, max(s.memory.margin, learned))
+    message = f"Budget {now} -> {budget}: ITL is missed in steps with prompt tokens."
+    memory = replace(s.memory, margin=margin)
+    return budget_move(s, budget, Reason.ITL_PREFILL_BOUND, message, memory=memory)
+
+
+def restore(s: Situation) -> Move | None:
+    """Capacity has come or demand has gone: the squeeze ends."""
+    wanted = s.memory.squeezed_seqs
+    if wanted is None:
+        return None
+    if s.now_s - s.memory.lowered_at_s < SQUEEZE_LASTS_S:
+        return None
+    wanted = min(wanted, s.seqs_ceiling)
+    came = len(s.fleet.serving) > s.memory.squeezed_replicas
+    if not (came or _decode_fits(s)):
+        return None
+    memory = replace(s.memory, squeezed_seqs=None, squeezed_replicas=0)
+    cause = "more replicas serve" if came else "demand has fallen"
+    message = f"Running sequences back to {wanted}: {cause}."
+    return seqs_move(s, wanted, Reason.CAPACITY_ARRIVED, message, memory)
+
+
+def _surely_breaks(s: Situation, budget: int) -> bool:
+    """Whether ITL is missed, or full steps are too long even if the model errs a lot."""
+    least = 1 - CERTAIN_SDS * s.plant.uncertainty(budget)
+    target = s.itl_target_ms or float("inf")
+    return s.itl_violated or least * s.plant.full_ms(budget) > target
+
+
+def _decode_fits(s: Situation) -> bool:
+    target, pods = s.itl_target_ms, max(1, len(s.fleet.serving))
+    if target is None:
+        return True
+    budget = s.knobs.max_num_batched_tokens
+    state = steady_state(s.plant, s.terms(budget), s.demand.forecast_rps / pods)
+    idle = not any(p.waiting for p in s.fleet.serving)
+    return idle and s.plant.decode_ms(max(1.0, state.rows)) <= (1 - s.margin) * target
+
+
+def _decode_text(s: Situation) -> str:
+    seqs = s.knobs.max_num_running_seqs
+    return (
+        f"Steps that only decode already exceed the ITL target of "
+        f"{phrases.ms(s.itl_target_ms or 0.0)} with up to {seqs} sequences."
+    )

@@ -1,0 +1,63 @@
+"""How the knob loop's rules say what they want."""
+
+from __future__ import annotations
+
+from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot.decision import Knob, Reason
+from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.move import Move
+from paceline_operator.autopilot.policy import budget_floor
+from paceline_operator.autopilot.situation import Situation
+
+
+def hold(s: Situation, reason: Reason, message: str) -> Move:
+    """The budget stays, for this reason."""
+    now = s.knobs.max_num_batched_tokens
+    return Move(knob=Knob.BUDGET, before=now, after=now, reason=reason, message=message)
+
+
+def budget_move(
+    s: Situation,
+    budget: int,
+    reason: Reason,
+    message: str,
+    *,
+    seqs: int | None = None,
+    guard: Reason | None = None,
+    memory: Memory | None = None,
+) -> Move:
+    """Another budget, and another cap of running sequences where given."""
+    return Move(
+        knob=Knob.BUDGET,
+        before=s.knobs.max_num_batched_tokens,
+        after=budget,
+        reason=reason,
+        guard=guard,
+        message=message,
+        tunables=Tunables(
+            max_num_batched_tokens=budget,
+            max_num_running_seqs=s.knobs.max_num_running_seqs if seqs is None else seqs,
+        ),
+        memory=memory,
+    )
+
+
+def seqs_move(s: Situation, seqs: int, reason: Reason, message: str, memory: Memory) -> Move:
+    """Another cap of running sequences; the budget follows its floor."""
+    now = s.knobs.max_num_batched_tokens
+    budget = min(s.ladder().ceiling, max(now, budget_floor(seqs, s.ladder().step)))
+    return Move(
+        knob=Knob.RUNNING_SEQS,
+        before=s.knobs.max_num_running_seqs,
+        after=seqs,
+        reason=reason,
+        message=message,
+        tunables=Tunables(max_num_batched_tokens=budget, max_num_running_seqs=seqs),
+        memory=memory,
+    )
+
+
+def step_text(s: Situation, budget: int) -> str:
+    """Predicted time of a full step, in words."""
+    return phrases.ms(s.plant.full_ms(budget))

@@ -1,0 +1,90 @@
+"""Rules that help first tokens: a larger budget, no faster than steps have proven."""
+
+from __future__ import annotations
+
+from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot.arbitration import BudgetMove
+from paceline_operator.autopilot.capacity import steady_state
+from paceline_operator.autopilot.decision import Reason
+from paceline_operator.autopilot.knob_moves import budget_move, hold, step_text
+from paceline_operator.autopilot.move import Move
+from paceline_operator.autopilot.situation import RAISE_FACTOR, Situation
+
+DEAD_BAND = 0.10
+RAISE_COOLDOWN_S = 10.0
+UNPROVEN_COOLDOWN_S = 30.0
+RAISE_AFTER_LOWER_S = 30.0
+LATE_SHARE = 0.5
+PRESSURE_SHARE = 0.9
+
+
+def raise_budget(s: Situation) -> Move | None:
+    """Below the cap and pressed for first tokens: up."""
+    pressure = ttft_pressure(s)
+    if pressure is None or s.stance.budget not in (BudgetMove.ANY, BudgetMove.RAISE):
+        return None
+    reason, why = pressure
+    stopped = _no_room(s, why) or _not_now(s)
+    if stopped is not None:
+        return stopped
+    now, cap, ladder = s.knobs.max_num_batched_tokens, s.cap_or_floor, s.ladder()
+    proven = max(ladder.next_up(now), ladder.down(RAISE_FACTOR * s.memory.proven_budget))
+    budget = ladder.down(min(cap, proven))
+    if budget <= now:
+        return hold(s, Reason.DEAD_BAND, f"{why} The next allowed budget is too near to {now}.")
+    message = f"Budget {now} -> {budget}: {why} A full step then takes {step_text(s, budget)}."
+    guard = Reason.AT_MODEL_CAP if budget == cap else Reason.NOT_PROVEN
+    return budget_move(s, budget, reason, message, guard=guard)
+
+
+def _no_room(s: Situation, why: str) -> Move | None:
+    now, cap, ladder = s.knobs.max_num_batched_tokens, s.cap_or_floor, s.ladder()
+    if now >= ladder.ceiling:
+        return hold(s, Reason.AT_CEILING, f"{why} The budget is at its ceiling of {now}.")
+    if cap < now and not s.model_trusted:
+        return hold(s, Reason.MODEL_LEARNING, f"{why} The step-time model is still learning.")
+    if cap - now < max(ladder.step, DEAD_BAND * now) and cap < ladder.ceiling:
+        text = f"{why} The budget of {now} already is what the ITL target allows."
+        return hold(s, Reason.AT_MODEL_CAP, text)
+    return None
+
+
+def ttft_pressure(s: Situation) -> tuple[Reason, str] | None:
+    """Why a larger budget would help first tokens now, None where it would not."""
+    target = s.ttft_target_ms
+    if target is None:
+        return None
+    if s.ttft_violated:
+        return Reason.TTFT_PRESSURE, "TTFT is missed."
+    pods = max(1, len(s.fleet.serving))
+    now = s.knobs.max_num_batched_tokens
+    if not s.model_usable:
+        return None
+    state = steady_state(s.plant, s.terms(now), s.demand.forecast_rps / pods)
+    wait_ms = s.waiting_tokens / pods / max(1e-6, state.prefill_tokens_per_ms)
+    if wait_ms > LATE_SHARE * target:
+        return Reason.TTFT_PRESSURE, f"Waiting prompts need {phrases.ms(wait_ms)} to start."
+    holds = s.capacity_at(now)[0]
+    if s.demand.forecast_rps > PRESSURE_SHARE * holds * pods and s.demand.forecast_rps > 0:
+        text = (
+            f"{phrases.rps(s.demand.forecast_rps)} are expected, {pods} x {phrases.rps(holds)} fit."
+        )
+        return Reason.DEMAND_EXPECTED, text
+    return None
+
+
+def _not_now(s: Situation) -> Move | None:
+    if s.policy.of_metric(SloMetric.ITL, SloMetric.TPOT) and not s.model_trusted:
+        text = "The step-time model is still learning; a raise waits for it."
+        return hold(s, Reason.MODEL_LEARNING, text)
+    if s.fleet.rolling_out:
+        return hold(s, Reason.ROLLOUT, "Pods are being replaced; a raise waits.")
+    since_raise = s.now_s - s.memory.raised_at_s
+    proven = s.memory.proven_budget >= s.knobs.max_num_batched_tokens
+    wait_s = RAISE_COOLDOWN_S if proven else UNPROVEN_COOLDOWN_S
+    if since_raise < wait_s - 0.5:
+        return hold(s, Reason.COOLDOWN, "The budget was just raised; waiting for its effect.")
+    if s.now_s - s.memory.lowered_at_s < RAISE_AFTER_LOWER_S:
+        return hold(s, Reason.COOLDOWN, "The budget was just lowered; a raise waits.")
+    return None
