@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+
+from paceline_engine.config import Device, StepTimeLaw
+from paceline_engine.planning import StartError, parse_law, plan, served_name, usable_cpus
+from paceline_engine.runner.profiles import PROFILES
+from paceline_engine.server.admin_wire import TunablesRequest
+from paceline_engine.server.options import parse
+from paceline_engine.tokenizer import load_tokenizer
+
+
+@pytest.mark.parametrize(
+    ("flags", "agreed", "initial"),
+    [
+        ([], None, (2048, 64)),
+        (["--initial-batched-tokens=256", "--initial-running-seqs=8"], None, (256, 8)),
+        (["--initial-batched-tokens=256"], (512, 16), (512, 16)),
+        (["--max-num-batched-tokens=256", "--max-num-seqs=4"], (512, 16), (256, 4)),
+    ],
+)
+def test_start_values(
+    flags: list[str], agreed: tuple[int, int] | None, initial: tuple[int, int]
+) -> None:
+    start = None
+    if agreed:
+        start = TunablesRequest(
+            revision=3, max_num_batched_tokens=agreed[0], max_num_running_seqs=agreed[1]
+        )
+    config = plan(parse(["serve", "--device=simulated", *flags]), load_tokenizer(None), start)
+    assert (config.initial_batched_tokens, config.initial_running_seqs) == initial
+
+
+@pytest.mark.parametrize("profile", [None, *PROFILES])
+def test_simulated_sizes_come_from_the_profile(profile: str | None) -> None:
+    flags = [f"--profile={profile}"] if profile else []
+    config = plan(parse(["serve", "--device=simulated", *flags]), load_tokenizer(None), None)
+    known = PROFILES[profile or "llama-3-8b-a100"]
+    assert config.device is Device.SIMULATED
+    assert config.step_time_law == known.law
+    assert config.num_kv_blocks == known.kv_capacity_tokens // 16
+    assert config.vocab_size == 1024
+
+
+def test_simulated_kv_memory() -> None:
+    flags = ["--device=simulated", "--kv-cache-memory=1Gi", "--max-model-len=4096"]
+    config = plan(parse(["serve", *flags]), load_tokenizer(None), None)
+    assert config.kv_capacity_tokens == 8192
+
+
+def test_law() -> None:
+    assert parse_law("base_ms=1.5,per_token_ms=0.1,floor_ms=3") == StepTimeLaw(
+        base_ms=1.5, per_token_ms=0.1, floor_ms=3
+    )
+
+
+@pytest.mark.parametrize("text", ["", "base_ms", "base_ms=1,per_token_ms=nan", "x=1"])
+def test_no_law(text: str) -> None:
+    with pytest.raises(StartError, match="--step-coefficients"):
+        parse_law(text)
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        ([], "simulated"),
+        (["--model=/models/Tiny.Q4_1.gguf"], "Tiny.Q4_1"),
+        (["--model=/models/tiny/"], "tiny"),
+        (["--model=/models/tiny", "--served-name=chat"], "chat"),
+    ],
+)
+def test_served_name(flags: list[str], name: str) -> None:
+    assert served_name(parse(["serve", *flags])) == name
+
+
+def test_usable_cpus_is_at_least_one() -> None:
+    assert usable_cpus() >= 1
