@@ -102,7 +102,7 @@ async def run(settings: Settings, environment: Environment) -> None:
         runner = await web.serve(app, environment.paceline_http_port)
         stack.push_async_callback(runner.cleanup)
         lease = LeaderLease(client, _terms(settings, environment))
-        if not await _until(stop, _reach(client, health)) or not await _until(
+        if not await _until(stop, _reach(client, health, settings)) or not await _until(
             stop, lease.acquire()
         ):
             return
@@ -185,11 +185,11 @@ async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool
     return True
 
 
-async def _reach(client: KubeClient, health: Health) -> None:
+async def _reach(client: KubeClient, health: Health, settings: Settings) -> None:
     """Wait for the API server and the definition."""
     told = ""
     while True:
-        trouble = await _trouble(client)
+        trouble = await _trouble(client, next(iter(settings.watch_namespaces), None))
         if not trouble:
             health.can_reach_api = True
             return
@@ -199,9 +199,9 @@ async def _reach(client: KubeClient, health: Health) -> None:
         await asyncio.sleep(1.0)
 
 
-async def _trouble(client: KubeClient) -> str:
+async def _trouble(client: KubeClient, namespace: str | None) -> str:
     try:
-        await client.get(INFERENCE_SERVICE.path(None), limit="1")
+        await client.get(INFERENCE_SERVICE.path(namespace), limit="1")
     except NotFoundError:
         return "the definition of InferenceService is not installed: apply crds/ first"
     except KubeError as error:

@@ -66,7 +66,7 @@ def test_empty_victim_lets_scale_be_written() -> None:
 
 
 def test_all_victims_must_be_empty() -> None:
-    marked = {"ready": False, "draining_since_s": NOW_S - 9}
+    marked: dict[str, Any] = {"ready": False, "draining_since_s": NOW_S - 9}
     pods = (pod("a"), pod("b", **marked), pod("c", **marked))
     drains = {"uid-b": DONE, "uid-c": BUSY}
     assert plan(fleet(pods, 1, drains=drains), NOW_S).scale is None

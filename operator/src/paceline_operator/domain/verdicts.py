@@ -110,9 +110,9 @@ def stalled(sight: Sight) -> Verdict | None:
     """What needs a person, if anything."""
     if sight.refused is not None:
         return Verdict(TRUE, sight.refused.reason, sight.refused.message)
-    if sight.stuck:
-        problem = sight.problem or Problem("", "pods did not become ready in time")
-        return Verdict(TRUE, "ProgressDeadlineExceeded", problem.message)
+    # Without a problem that is known, a pod may just be loading a large model.
+    if sight.stuck and sight.problem is not None:
+        return Verdict(TRUE, "ProgressDeadlineExceeded", sight.problem.message)
     return None
 
 

@@ -1,0 +1,162 @@
+"""Rendering, held against files: what changes here restarts every fleet at an upgrade.
+
+A golden file is the rendering of its manifest in `CASES`. To accept a change on purpose, run
+`python -m tests.operator.domain.test_desired` and look at the difference before committing it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from paceline_operator.api.choice import RolloutStrategy
+from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.domain import tunables
+from paceline_operator.domain.desired import Owner, RenderInput, children, startup_hash
+from paceline_operator.domain.names import ANNOTATION_IMAGE, ANNOTATION_TEMPLATE, LABEL_SERVICE
+from paceline_operator.domain.platform import Platform
+from tests.support.fleet import spec
+
+GOLDEN = Path(__file__).parent / "golden"
+PLATFORM = Platform(
+    engine_image="engine:1",
+    proxy_image="haproxy:2.6",
+    engine_pod_overlay={"spec": {"nodeSelector": {"pool": "inference"}}},
+    host_path_prefixes=("/models",),
+)
+CASES: dict[str, dict[str, Any]] = {
+    "simulated": {
+        "engine": {
+            "device": {"type": "Simulated", "profile": "smollm2-135m-cpu", "loadSeconds": 10},
+            "batchTokens": {"min": 64, "max": 1024, "initial": 128},
+        },
+        "slos": [{"name": "ttft", "metric": "TTFT", "targetMs": 500}],
+        "scaling": {"minReplicas": 2, "maxReplicas": 4},
+    },
+    "cpu-service": {
+        "model": {"uri": "file:///models/m.gguf", "servedName": "smol"},
+        "engine": {"device": {"type": "CPU"}, "maxNumSeqs": 16},
+        "routing": {"mode": "Service"},
+        "rollout": {"strategy": "Replace", "drainSeconds": 60},
+        "resources": {"requests": {"cpu": "700m", "memory": "1Gi"}},
+        "template": {"spec": {"containers": [{"name": "engine", "env": [{"name": "A"}]}]}},
+    },
+}
+
+
+def given(fields: dict[str, Any], **more: Any) -> RenderInput:
+    parsed = spec(**fields)
+    defaults: dict[str, Any] = {
+        "owner": Owner(name="chat", namespace="team-a", uid="u1"),
+        "spec": parsed,
+        "platform": PLATFORM,
+        "token": "secret",
+        "live": tunables.initial(parsed),
+    }
+    return RenderInput(**{**defaults, **more})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rendering_is_what_it_was(name: str) -> None:
+    expected = list(yaml.safe_load_all((GOLDEN / f"{name}.yaml").read_text()))
+    assert children(given(CASES[name])) == expected
+
+
+def by_kind(fields: dict[str, Any], **more: Any) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(c["kind"], c["metadata"]["name"]): c for c in children(given(fields, **more))}
+
+
+def template(fields: dict[str, Any], **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = by_kind(fields, **more)["Deployment", "chat"]["spec"]["template"]
+    return found
+
+
+SIMULATED, CPU = CASES["simulated"], CASES["cpu-service"]
+
+
+def test_replicas_are_never_rendered() -> None:
+    deployments = [c for c in children(given(SIMULATED)) if c["kind"] == "Deployment"]
+    assert len(deployments) == 2
+    assert all("replicas" not in each["spec"] for each in deployments)
+
+
+def test_every_child_is_owned_and_labelled() -> None:
+    for child in children(given(SIMULATED)):
+        (owner,) = child["metadata"]["ownerReferences"]
+        assert (owner["uid"], owner["controller"]) == ("u1", True)
+        assert child["metadata"]["labels"][LABEL_SERVICE] == "chat"
+
+
+def test_live_values_and_initial_do_not_touch_the_template() -> None:
+    knobs = Tunables(max_num_batched_tokens=512, max_num_running_seqs=9)
+    moved = template(SIMULATED, live=tunables.Agreed(9, knobs, ()))
+    engine = {**SIMULATED["engine"], "batchTokens": {"min": 64, "max": 1024, "initial": 256}}
+    assert template(SIMULATED) == moved == template({**SIMULATED, "engine": engine})
+
+
+def test_objectives_and_limits_do_not_touch_the_template() -> None:
+    other = {**SIMULATED, "slos": [], "scaling": {"minReplicas": 1, "maxReplicas": 9}}
+    assert template(other) == template(SIMULATED)
+
+
+def test_a_ceiling_does() -> None:
+    engine = {**SIMULATED["engine"], "batchTokens": {"max": 2048}}
+    assert template({**SIMULATED, "engine": engine}) != template(SIMULATED)
+
+
+def test_the_template_carries_its_own_hash() -> None:
+    one = template(SIMULATED)["metadata"]["annotations"][ANNOTATION_TEMPLATE]
+    other = template(CPU)["metadata"]["annotations"][ANNOTATION_TEMPLATE]
+    assert one != other
+
+
+def test_a_new_default_image_restarts_nothing_that_runs() -> None:
+    pinned = {"pinned_image": "engine:0", "pinned_hash": startup_hash(spec(**SIMULATED))}
+    container = template(SIMULATED, **pinned)["spec"]["containers"][0]
+    assert container["image"] == "engine:0"
+    changed = {**SIMULATED, "engine": {**SIMULATED["engine"], "maxNumSeqs": 8}}
+    deployment = by_kind(changed, **pinned)["Deployment", "chat"]
+    assert deployment["metadata"]["annotations"][ANNOTATION_IMAGE] == "engine:1"
+
+
+def test_service_leads_to_the_proxy_or_to_the_pods() -> None:
+    proxied = by_kind(SIMULATED)["Service", "chat"]["spec"]["selector"]
+    direct = by_kind(CPU)["Service", "chat"]["spec"]["selector"]
+    assert proxied["paceline.dev/component"] == "proxy"
+    assert direct["paceline.dev/component"] == "engine"
+
+
+def test_no_service_offers_the_admin_port() -> None:
+    services = [c for c in children(given(SIMULATED)) if c["kind"] == "Service"]
+    ports = {port["port"] for each in services for port in each["spec"]["ports"]}
+    assert ports == {8000, 8001}
+
+
+def test_the_pod_has_time_to_drain() -> None:
+    assert template(CPU)["spec"]["terminationGracePeriodSeconds"] == 5 + 60 + 10
+
+
+def test_overlays_lie_on_top_the_installations_first() -> None:
+    pod = template(CPU)["spec"]
+    assert pod["nodeSelector"] == {"pool": "inference"}
+    assert {"name": "A"} in pod["containers"][0]["env"]
+
+
+def test_the_strategy_is_the_resolved_one() -> None:
+    spec_ = by_kind(SIMULATED, strategy=RolloutStrategy.REPLACE)["Deployment", "chat"]["spec"]
+    assert spec_["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+
+
+def write_golden() -> None:
+    """Accept the present rendering."""
+    GOLDEN.mkdir(exist_ok=True)
+    for name, fields in CASES.items():
+        text = yaml.safe_dump_all(children(given(fields)), sort_keys=False)
+        (GOLDEN / f"{name}.yaml").write_text(text)
+
+
+if __name__ == "__main__":
+    write_golden()

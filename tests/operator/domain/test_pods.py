@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paceline_operator.domain.pods import Problem, read_pod, read_pods, seconds
+from tests.support.fleet import NOW_S, moment, pod_object
+
+
+def stored(**status: Any) -> dict[str, Any]:
+    item = pod_object("chat", "chat-1", ip="10.0.0.1", template="t1", draining_since_s=NOW_S - 30)
+    item["metadata"] |= {
+        "uid": "u1",
+        "resourceVersion": "7",
+        "creationTimestamp": moment(NOW_S - 60),
+    }
+    item["status"] |= status
+    return item
+
+
+def test_reads_what_matters() -> None:
+    view = read_pod(stored())
+    assert (view.name, view.uid, view.ip, view.version) == ("chat-1", "u1", "10.0.0.1", "7")
+    assert (view.ready, view.ready_since_s, view.created_s) == (True, NOW_S - 500, NOW_S - 60)
+    assert (view.template_hash, view.draining_since_s) == ("t1", NOW_S - 30)
+    assert view.live
+    assert not view.serving
+
+
+def test_a_pod_just_made_has_no_status() -> None:
+    item = stored()
+    del item["status"]
+    view = read_pod(item)
+    assert (view.ready, view.ip, view.live, view.problem) == (False, None, True, None)
+
+
+def test_a_restart_is_another_incarnation() -> None:
+    before = stored()
+    after = stored(containerStatuses=[{"name": "engine", "restartCount": 1}])
+    assert read_pod(before).incarnation != read_pod(after).incarnation
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_finished_pod_is_no_replica(phase: str) -> None:
+    assert not read_pod(stored(phase=phase)).live
+
+
+def test_a_pod_told_to_go_is_no_replica() -> None:
+    item = stored()
+    item["metadata"]["deletionTimestamp"] = moment(NOW_S)
+    assert not read_pod(item).live
+
+
+def unready(**container: Any) -> dict[str, Any]:
+    return stored(
+        conditions=[{"type": "Ready", "status": "False"}],
+        containerStatuses=[{"name": "engine", "restartCount": 3, **container}],
+    )
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    return {"state": {"waiting": {"reason": reason, "message": message}}}
+
+
+PROBLEMS: list[tuple[str, dict[str, Any], Problem | None]] = [
+    ("starting", unready(**waiting("ContainerCreating")), None),
+    (
+        "image",
+        unready(**waiting("ImagePullBackOff", "no such image")),
+        Problem("ImagePullBackOff", "container engine: no such image"),
+    ),
+    (
+        "image never pulled",
+        unready(**waiting("ErrImageNeverPull")),
+        Problem("ErrImageNeverPull", "container engine"),
+    ),
+    (
+        "crash loop with its last words",
+        unready(
+            **waiting("CrashLoopBackOff"),
+            lastState={"terminated": {"exitCode": 2, "reason": "Error", "message": "no model\n"}},
+        ),
+        Problem("CrashLoop", "container engine keeps ending: exit code 2, no model, 3 restarts"),
+    ),
+    (
+        "out of memory",
+        unready(
+            **waiting("CrashLoopBackOff"),
+            lastState={"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+        ),
+        Problem("CrashLoop", "container engine keeps ending: exit code 137, OOMKilled, 3 restarts"),
+    ),
+    (
+        "unschedulable",
+        stored(
+            conditions=[
+                {
+                    "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                    "message": "0/1 nodes are available: 1 Insufficient cpu.",
+                }
+            ]
+        ),
+        Problem("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu."),
+    ),
+    (
+        "evicted",
+        stored(phase="Failed", reason="Evicted", message="low on memory", conditions=[]),
+        Problem("Evicted", "low on memory"),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("item", "problem"), [p[1:] for p in PROBLEMS], ids=[p[0] for p in PROBLEMS]
+)
+def test_problem(item: dict[str, Any], problem: Problem | None) -> None:
+    assert read_pod(item).problem == problem
+
+
+def test_only_engine_pods_oldest_first() -> None:
+    young, old, proxy = stored(), stored(), stored()
+    old["metadata"] = {**old["metadata"], "name": "old", "creationTimestamp": moment(NOW_S - 99)}
+    proxy["metadata"] = {**proxy["metadata"], "labels": {"paceline.dev/component": "proxy"}}
+    assert [view.name for view in read_pods([young, proxy, old])] == ["old", "chat-1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1970-01-01T00:00:01Z", 1.0), ("1970-01-01T00:00:01.5Z", 1.5), (None, None), ("x", None)],
+)
+def test_seconds(text: str | None, value: float | None) -> None:
+    assert seconds(text) == value

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from paceline_operator.api.choice import SloMetric
+from paceline_operator.api.conditions import ConditionType
+from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
+from paceline_operator.autopilot.decision import (
+    Action,
+    Decision,
+    Knob,
+    Reason,
+    SloMeasurement,
+    Tick,
+)
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.domain.report import Pass, dump, status, worth_writing
+from paceline_operator.domain.verdicts import Sight
+from tests.support.fleet import NOW_S, pod, spec
+
+SPEC = spec(slos=[{"name": "ttft", "metric": "TTFT", "targetMs": 500}])
+DECISION = Decision(
+    time_s=NOW_S, knob=Knob.BUDGET, action=Action.RAISE, reason=Reason.TTFT_PRESSURE,
+    message="Budget 256 -> 512.", before=256, after=512, applied=True,
+)  # fmt: skip
+HOLD = replace(DECISION, action=Action.HOLD, reason=Reason.OBJECTIVES_MET, applied=False)
+
+
+def tick(*decisions: Decision, attainment: float = 0.99, measured_ms: float = 100.0) -> Tick:
+    slo = SloMeasurement(
+        name="ttft", metric=SloMetric.TTFT, percentile=95, target_ms=500, attainment=attainment,
+        measured_ms=measured_ms, samples=100, met=True,
+    )  # fmt: skip
+    return Tick(decisions=decisions, actions=(), memory=Memory(), slo=(slo,))
+
+
+def made(before: InferenceServiceStatus | None = None, **fields: Any) -> InferenceServiceStatus:
+    pods = (pod("a", template_hash="t"), pod("b", template_hash="t"))
+    sight = Sight(pods=pods, wanted=2, template_hash="t", tick=fields.pop("tick", tick()))
+    given = {
+        "name": "chat", "generation": 3, "spec": SPEC, "memory": {}, "now_s": NOW_S,
+        "budget": BudgetStatus(revision=4, desired=512, effective=512, acknowledged=2, total=2),
+        "before": before or InferenceServiceStatus(), "sight": sight,
+    }  # fmt: skip
+    return status(Pass(**{**given, **fields}))
+
+
+def test_every_condition_is_set_on_the_first_pass() -> None:
+    assert [each.type for each in made().conditions] == list(ConditionType)
+
+
+def test_facts_are_those_of_live_pods() -> None:
+    found = made()
+    assert (found.observed_generation, found.replicas, found.ready_replicas) == (3, 2, 2)
+    assert (found.summary.replicas, found.summary.budget, found.summary.ttft) == (
+        "2/2", "512", "100/500ms",
+    )  # fmt: skip
+
+
+def test_measurements_come_with_samples_and_time() -> None:
+    (slo,) = made().slos
+    assert (slo.attainment_percent, slo.measured_ms, slo.samples) == (99.0, 100.0, 100)
+    assert slo.measured_at == "2027-01-15T08:00:00Z"
+
+
+def test_only_changes_are_kept_and_only_twenty() -> None:
+    found = InferenceServiceStatus()
+    for index in range(25):
+        found = made(found, tick=tick(HOLD, replace(DECISION, message=f"move {index}")))
+    assert [each.message for each in found.decisions] == [f"move {i}" for i in range(5, 25)]
+
+
+def test_a_move_is_shown_before_a_hold_of_the_same_tick() -> None:
+    last = made(tick=tick(DECISION, HOLD)).last_decision
+    assert last is not None
+    assert last.action == "Raise"
+
+
+def test_a_pass_without_the_autopilot_keeps_what_it_said() -> None:
+    first = made(tick=tick(DECISION))
+    second = made(first, tick=None)
+    assert second.last_decision == first.last_decision
+    assert second.slos == first.slos
+
+
+def test_a_new_target_forgets_the_old_measurement() -> None:
+    other = spec(slos=[{"name": "ttft", "metric": "TTFT", "targetMs": 100}])
+    (slo,) = made(made(), spec=other, tick=None).slos
+    assert (slo.target_ms, slo.measured_ms) == (100, None)
+
+
+def test_dump_has_no_nulls() -> None:
+    def check(value: Any) -> None:
+        assert value is not None
+        for inner in value.values() if isinstance(value, dict) else ():
+            check(inner)
+        for inner in value if isinstance(value, list) else ():
+            check(inner)
+
+    check(dump(made(tick=None)))
+
+
+CHANGES: list[tuple[str, dict[str, Any], float, bool]] = [
+    ("nothing", {}, 1e9, False),
+    ("attainment inside the dead-band", {"tick": tick(attainment=0.982)}, 60.0, False),
+    ("attainment beyond it", {"tick": tick(attainment=0.97)}, 60.0, True),
+    ("attainment beyond it, too soon", {"tick": tick(attainment=0.5)}, 59.0, False),
+    ("latency inside the dead-band", {"tick": tick(measured_ms=104.0)}, 60.0, False),
+    ("latency beyond it", {"tick": tick(measured_ms=106.0)}, 60.0, True),
+    ("a move", {"tick": tick(DECISION)}, 0.0, True),
+    ("a hold", {"tick": tick(HOLD)}, 0.0, False),
+    ("a hold, a minute later", {"tick": tick(HOLD)}, 60.0, True),
+    ("an acknowledgement", {"budget": BudgetStatus(revision=4, desired=512, total=2)}, 0.0, True),
+    ("a generation", {"generation": 4}, 0.0, True),
+    ("time", {"now_s": NOW_S + 5}, 1e9, False),
+    ("a foreign writer", {"memory": {"writers": [{"manager": "x", "time": 1.0}]}}, 0.0, True),
+    ("the autopilot's clocks", {"memory": {"pilot": {"knob_at_s": 5.0}}}, 1e9, False),
+    ("what it learned", {"memory": {"pilot": {"proven_budget": 512}}}, 60.0, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("fields", "since_s", "worth"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES]
+)
+def test_worth_writing(fields: dict[str, Any], since_s: float, worth: bool) -> None:
+    before = made()
+    assert worth_writing(before, made(before, **fields), since_s) is worth

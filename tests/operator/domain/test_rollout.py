@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paceline_operator.api.choice import RolloutStrategy
+from paceline_operator.domain import rollout
+from tests.support.fleet import deployment_status, spec
+
+SURGE, REPLACE, AUTO = RolloutStrategy.SURGE, RolloutStrategy.REPLACE, RolloutStrategy.AUTO
+
+
+@pytest.mark.parametrize(
+    ("written", "device", "blocked", "current", "found"),
+    [
+        (SURGE, "CUDA", True, REPLACE, SURGE),
+        (REPLACE, "CPU", False, SURGE, REPLACE),
+        (AUTO, "CPU", False, None, SURGE),
+        (AUTO, "CUDA", False, None, REPLACE),
+        (AUTO, "CPU", True, SURGE, REPLACE),
+        (AUTO, "CPU", False, REPLACE, REPLACE),
+    ],
+    ids=["as written", "as written too", "room", "gpu", "no room", "stays"],
+)
+def test_resolve(
+    written: RolloutStrategy,
+    device: str,
+    blocked: bool,
+    current: RolloutStrategy | None,
+    found: RolloutStrategy,
+) -> None:
+    given = spec(
+        rollout={"strategy": written}, model={"uri": "pvc://c/m"},
+        engine={"device": {"type": device}},
+    )  # fmt: skip
+    assert rollout.resolve(given, surge_blocked=blocked, current=current) is found
+
+
+def deployment(**status: Any) -> dict[str, Any]:
+    return {"metadata": {"generation": 2}, "status": {**deployment_status(2, 2), **status}}
+
+
+@pytest.mark.parametrize(
+    ("live", "rolling"),
+    [
+        (None, True),
+        ({"metadata": {"generation": 1}}, True),
+        (deployment(), False),
+        (deployment(observedGeneration=1), True),
+        (deployment(updatedReplicas=1), True),
+        (deployment(replicas=1, updatedReplicas=1), False),
+        (deployment(readyReplicas=0), False),
+    ],
+    ids=["none", "unseen", "done", "not observed", "old pods", "scaling out", "unready"],
+)
+def test_in_progress(live: dict[str, Any] | None, rolling: bool) -> None:
+    assert rollout.in_progress(live) is rolling
+
+
+@pytest.mark.parametrize("strategy", [SURGE, REPLACE])
+def test_strategy_can_be_read_back(strategy: RolloutStrategy) -> None:
+    live = {"spec": {"strategy": rollout.deployment_strategy(strategy)}}
+    assert rollout.from_deployment(live) is strategy
+
+
+def test_a_deployment_that_gave_up_is_stuck() -> None:
+    conditions = [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]
+    assert rollout.is_stuck(deployment(conditions=conditions))
+    assert not rollout.is_stuck(deployment())

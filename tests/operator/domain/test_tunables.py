@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline_operator.api.v1alpha1 import Slo, SloMetric
+from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.domain import tunables
+from paceline_operator.domain.tunables import Agreed
+from tests.support.fleet import spec
+
+SLOS = (Slo(name="ttft", metric=SloMetric.TTFT, target_ms=500),)
+ANSWER = {
+    "revision": 7,
+    "requested": {"maxNumBatchedTokens": 512, "maxNumRunningSeqs": 32},
+    "effective": {"maxNumBatchedTokens": 496, "maxNumRunningSeqs": 31},
+    "floor": {"maxNumBatchedTokens": 48, "maxNumRunningSeqs": 1},
+    "ceiling": {"maxNumBatchedTokens": 2048, "maxNumRunningSeqs": 64},
+    "step": {"maxNumBatchedTokens": 16, "maxNumRunningSeqs": 1},
+}
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(16, 10**6), st.integers(1, 4096))
+def test_what_engines_read_at_start_can_be_read_back(revision: int, tokens: int, seqs: int) -> None:
+    agreed = Agreed(
+        revision, Tunables(max_num_batched_tokens=tokens, max_num_running_seqs=seqs), SLOS
+    )
+    assert tunables.parse(tunables.text(agreed)) == agreed
+
+
+def test_body_is_the_wire_form() -> None:
+    knobs = Tunables(max_num_batched_tokens=512, max_num_running_seqs=32)
+    assert json.loads(tunables.text(Agreed(7, knobs, SLOS))) == {
+        "revision": 7,
+        "maxNumBatchedTokens": 512,
+        "maxNumRunningSeqs": 32,
+        "slos": [
+            {
+                "name": "ttft", "tier": "interactive", "metric": "TTFT", "percentile": 95,
+                "targetMs": 500,
+            }
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"revision": 1}', '{"revision": "x"}'])
+def test_what_is_not_ours_is_none(content: str | None) -> None:
+    assert tunables.parse(content) is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "budget"),
+    [
+        ({}, 2048),
+        ({"batchTokens": {"max": 1024}}, 1024),
+        ({"batchTokens": {"max": 1024, "initial": 256}}, 256),
+        ({"batchTokens": {"max": 1024, "initial": 16}, "maxNumSeqs": 64}, 80),
+        ({"batchTokens": {"max": 64, "initial": 16}, "maxNumSeqs": 15}, 16),
+    ],
+    ids=["default", "max where initial is absent", "initial", "raised to the floor", "at it"],
+)
+def test_initial(engine: dict[str, object], budget: int) -> None:
+    given_spec = spec(engine={"device": {"type": "Simulated"}, **engine})
+    assert tunables.initial(given_spec).knobs.max_num_batched_tokens == budget
+
+
+def test_values_agreed_before_stay_inside_ceilings_lowered_since() -> None:
+    knobs = Tunables(max_num_batched_tokens=2048, max_num_running_seqs=64)
+    lowered = spec(
+        engine={"device": {"type": "Simulated"}, "maxNumSeqs": 8, "batchTokens": {"max": 512}}
+    )
+    assert tunables.bounded(knobs, lowered) == Tunables(
+        max_num_batched_tokens=512, max_num_running_seqs=8
+    )
+
+
+def test_report_says_what_is_in_force() -> None:
+    report = tunables.read_report(ANSWER)
+    assert (report.revision, report.effective, report.running_seqs) == (7, 496, 31)
+    assert (report.floor, report.ceiling, report.step) == (48, 2048, 16)
+
+
+def test_a_report_of_another_form_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        tunables.read_report({"revision": 1})
+
+
+def test_the_mark_of_objectives_ignores_what_engines_do_not_count() -> None:
+    wider = (SLOS[0].model_copy(update={"window_seconds": 300}),)
+    other = (SLOS[0].model_copy(update={"target_ms": 400}),)
+    assert tunables.objectives_digest(SLOS) == tunables.objectives_digest(wider)
+    assert tunables.objectives_digest(SLOS) != tunables.objectives_digest(other)

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from paceline_operator.api.choice import ConditionStatus, SloMetric
+from paceline_operator.api.conditions import Verdict
+from paceline_operator.autopilot.decision import (
+    Feasibility,
+    Reason,
+    ScalingLimit,
+    SloMeasurement,
+    Tick,
+)
+from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.domain import verdicts
+from paceline_operator.domain.pods import Problem
+from paceline_operator.domain.verdicts import Sight
+from tests.support.fleet import NOW_S, pod
+
+TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+A = pod("a", template_hash="t")
+B = pod("b", template_hash="t")
+STARTING = pod("c", ready=False, template_hash="t")
+CRASHING = replace(STARTING, problem=Problem("CrashLoop", "exit code 2"))
+TICK = Tick(decisions=(), actions=(), memory=Memory())
+
+
+def sight(**fields: Any) -> Sight:
+    return Sight(**{"template_hash": "t", **fields})
+
+
+READY: list[tuple[str, Sight, tuple[ConditionStatus, str]]] = [
+    ("no pods", sight(wanted=2), (FALSE, "PodsNotReady")),
+    ("all", sight(wanted=2, pods=(A, B)), (TRUE, "PodsReady")),
+    ("one of two at first", sight(wanted=2, pods=(A, STARTING)), (FALSE, "PodsNotReady")),
+    (
+        "a scale-out does not make it unready",
+        sight(wanted=3, pods=(A, B, STARTING), was_ready=True, ready_before=2),
+        (TRUE, "PodsReady"),
+    ),
+    (
+        "a lost pod does",
+        sight(wanted=2, pods=(A, STARTING), was_ready=True, ready_before=2),
+        (FALSE, "PodsNotReady"),
+    ),
+    (
+        "a crash loop does, whatever else serves",
+        sight(wanted=3, pods=(A, B, CRASHING), was_ready=True, ready_before=2),
+        (FALSE, "CrashLoop"),
+    ),
+    ("zero wanted", sight(wanted=0), (TRUE, "ScaledToZero")),
+    ("proxy down", sight(wanted=1, pods=(A,), proxy_ready=False), (FALSE, "ProxyNotReady")),
+    (
+        "proxy's image missing",
+        sight(
+            wanted=1, pods=(A,), proxy_ready=False,
+            proxy_problem=Problem("ErrImagePull", "no such image"),
+        ),
+        (FALSE, "ErrImagePull"),
+    ),
+    ("old template only", sight(wanted=1, pods=(replace(A, template_hash="o"),)),
+     (FALSE, "RollingOut")),
+    ("refused, nothing serves", sight(wanted=1, refused=Problem("UnsupportedModel", "x")),
+     (FALSE, "UnsupportedModel")),
+    ("deleted pods do not serve", sight(wanted=1, pods=(replace(A, deleting=True),)),
+     (FALSE, "PodsNotReady")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("seen", "found"), [c[1:] for c in READY], ids=[c[0] for c in READY])
+def test_ready(seen: Sight, found: tuple[ConditionStatus, str]) -> None:
+    verdict = verdicts.ready(seen)
+    assert (verdict.status, verdict.reason) == found
+
+
+def test_the_cause_of_a_crash_loop_is_in_the_message() -> None:
+    verdict = verdicts.ready(sight(wanted=2, pods=(A, CRASHING)))
+    assert verdict.message == "1 of 2 pods: exit code 2"
+
+
+RECONCILING: list[tuple[str, Sight, str | None]] = [
+    ("settled", sight(wanted=1, pods=(A,)), None),
+    ("starting", sight(wanted=2, pods=(A, STARTING)), "PodsStarting"),
+    ("rolling", sight(wanted=1, pods=(A,), rolling_out=True), "RollingOut"),
+    ("draining", sight(wanted=1, pods=(A, B), waiting="pods drain"), "ScalingIn"),
+    ("leaving", sight(wanted=1, pods=(A, replace(B, deleting=True))), "PodsLeaving"),
+    ("proxy", sight(wanted=1, pods=(A,), proxy_ready=False), "ProxyStarting"),
+]
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"), [c[1:] for c in RECONCILING], ids=[c[0] for c in RECONCILING]
+)
+def test_reconciling(seen: Sight, reason: str | None) -> None:
+    verdict = verdicts.reconciling(seen)
+    assert (None if verdict is None else verdict.reason) == reason
+
+
+def test_stalled_needs_a_person() -> None:
+    assert verdicts.stalled(sight(wanted=1)) is None
+    refused = verdicts.stalled(sight(refused=Problem("UnsupportedModel", "hf:// is not")))
+    assert refused == Verdict(TRUE, "UnsupportedModel", "hf:// is not")
+    assert verdicts.stalled(sight(stuck=True, pods=(STARTING,))) is None
+    late = verdicts.stalled(sight(stuck=True, pods=(CRASHING,)))
+    assert late == Verdict(TRUE, "ProgressDeadlineExceeded", "1 of 1 pods: exit code 2")
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [(DataClass.FRESH, TRUE), (DataClass.STALE, FALSE), (DataClass.ABSENT, FALSE)],
+)
+def test_metrics_fresh(data: DataClass, status: ConditionStatus) -> None:
+    seen = sight(wanted=1, pods=(A,), tick=replace(TICK, data=data))
+    assert verdicts.metrics_fresh(seen).status is status
+
+
+def test_without_pods_there_is_nothing_to_measure() -> None:
+    assert verdicts.metrics_fresh(sight(tick=TICK)).status is UNKNOWN
+
+
+def measured(name: str, met: bool | None) -> SloMeasurement:
+    return SloMeasurement(name=name, metric=SloMetric.TTFT, percentile=95, target_ms=100, met=met)
+
+
+@pytest.mark.parametrize(
+    ("met", "status", "said"),
+    [
+        ([], UNKNOWN, ""),
+        ([True, True], TRUE, ""),
+        ([True, False], FALSE, "missed: s1"),
+        ([True, None], UNKNOWN, "s1"),
+        ([None, False], FALSE, "missed: s1"),
+    ],
+)
+def test_slo_met(met: list[bool | None], status: ConditionStatus, said: str) -> None:
+    slo = tuple(measured(f"s{index}", each) for index, each in enumerate(met))
+    verdict = verdicts.slo_met(sight(tick=replace(TICK, slo=slo)))
+    assert verdict.status is status
+    assert said in verdict.message
+
+
+@pytest.mark.parametrize(("feasible", "status"), [(True, TRUE), (False, FALSE), (None, UNKNOWN)])
+def test_slo_feasible(feasible: bool | None, status: ConditionStatus) -> None:
+    tick = replace(TICK, feasibility=Feasibility(feasible=feasible, message="sums"))
+    verdict = verdicts.slo_feasible(sight(tick=tick))
+    assert (verdict.status, verdict.message) == (status, "sums")
+
+
+def test_a_manual_floor_is_shown_with_its_end() -> None:
+    limit = ScalingLimit(reason=Reason.MANUAL_FLOOR, message="floor of 3", expires_s=NOW_S)
+    verdict = verdicts.scaling_limited(sight(tick=replace(TICK, scaling_limit=limit)))
+    assert (verdict.status, verdict.reason) == (TRUE, "ManualFloor")
+    assert verdict.message == "floor of 3 (until 2027-01-15T08:00:00Z)"
+
+
+def test_conflict_names_the_writer() -> None:
+    verdict = verdicts.conflict(sight(yielded={"replicas": "kubectl"}))
+    assert (verdict.status, verdict.reason) == (TRUE, "ForeignWriter")
+    assert "replicas is left to kubectl" in verdict.message
+
+
+def test_every_condition_has_a_verdict_on_the_first_pass() -> None:
+    assert len(verdicts.verdicts(sight())) == 6
