@@ -8,7 +8,7 @@ import pytest
 from openai import OpenAI
 
 from tests.support.engine_server import EngineServer, engine_server
-from tests.support.model_file import model_path
+from tests.support.model_file import model_file
 
 pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(300)]
 LOAD_S = 240.0  # weights are repacked at start; other tests may use the same cores
@@ -18,7 +18,7 @@ QUESTION = "What is the capital of France? Answer with one word."
 @pytest.fixture(scope="module")
 def smollm2() -> Iterator[EngineServer]:
     flags = ("--served-name=smollm2", "--kv-cache-memory=256Mi", "--max-model-len=1024")
-    with engine_server(f"--model={model_path()}", *flags, law=None, ready=False) as running:
+    with engine_server(f"--model={model_file()}", *flags, law=None, ready=False) as running:
         running.wait_for("ready after", timeout_s=LOAD_S)
         yield running
 
