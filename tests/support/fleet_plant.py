@@ -18,7 +18,6 @@ from paceline_operator.autopilot.fleet import (
 from paceline_operator.autopilot.memory import Memory, dump_memory, load_memory
 from paceline_operator.autopilot.policy import Policy, budget_floor, initial_tunables
 from paceline_operator.autopilot.window import Window, merge
-
 from tests.support.engine_plant import EnginePlant, Request, StepTime, Tally, Targets
 
 TICK_S = 5.0

@@ -1,0 +1,271 @@
+"""The control law against a discrete fleet: does the whole settle where it should?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from paceline_operator.api.v1alpha1 import Mode
+from paceline_operator.autopilot.decision import Action, Knob, Reason
+from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.memory import dump_memory
+from tests.operator.autopilot.build import ITL, TTFT, auto, policy
+from tests.support.fleet_plant import A100_8B, A100_70B, FleetPlant, Shape, one_thread_cpu
+
+
+def attained(plant: FleetPlant, name: str) -> float:
+    measured = {m.name: m for m in plant.ticks[-1].slo}[name]
+    assert measured.attainment is not None
+    return measured.attainment
+
+
+def real_fleet(mode: Mode = Mode.AUTO) -> FleetPlant:
+    """Two one-thread CPU engines whose initial budget breaks the ITL objective."""
+    given = policy(
+        8000, 500, tuning_mode=mode, scaling_mode=Mode.OFF, replicas=2,
+        batch_min=32, batch_max=1024, batch_initial=1024, max_num_seqs=16,
+    )  # fmt: skip
+    shape = Shape(prompt=(40, 900), output=(30, 80))
+    return FleetPlant(policy=given, step_time=one_thread_cpu, rate=lambda _: 0.4, shape=shape)
+
+
+def test_a_budget_that_breaks_itl_is_lowered_within_two_ticks() -> None:
+    plant = real_fleet()
+    plant.run(20)
+    (first, *_) = plant.moves()
+    assert first.action is Action.LOWER
+    assert first.reason in (Reason.ABOVE_MODEL_CAP, Reason.ITL_PREFILL_BOUND)
+    assert "the ITL target is 500 ms" in first.message
+    plant.run(160)
+    assert plant.budget <= 128
+    assert attained(plant, ITL) >= 0.95
+    assert len(plant.moves(60.0)) <= 1
+
+
+def test_recommend_says_the_same_and_does_nothing() -> None:
+    plant = real_fleet(Mode.RECOMMEND)
+    plant.run(60)
+    assert plant.budget == 1024
+    assert plant.moves() == []
+    wishes = [d for d in plant.decisions if d.action is Action.LOWER]
+    assert wishes
+    assert all(d.guard is Reason.RECOMMEND_ONLY and d.message for d in wishes)
+    assert all(d.after is not None and d.after < 200 for d in wishes)
+
+
+def test_off_says_so_and_does_nothing() -> None:
+    plant = real_fleet(Mode.OFF)
+    plant.run(60)
+    assert plant.moves() == []
+    assert {d.reason for d in plant.decisions if d.knob is Knob.BUDGET} >= {Reason.MODE_OFF}
+
+
+def simulated_fleet(seed: int = 1) -> FleetPlant:
+    """The demo's simulated fleet: three times the load from second 60 to 180."""
+    given = auto(
+        2000, 120, min_replicas=2, batch_min=64, batch_max=1024, batch_initial=128,
+        max_num_seqs=16, down_window_s=40.0, profile="llama-3-70b-a100-tp4",
+    )  # fmt: skip
+    return FleetPlant(
+        policy=given,
+        step_time=A100_70B,
+        rate=lambda t: 12.0 if 60 <= t < 180 else 4.0,
+        shape=Shape(prompt=(100, 500), output=(40, 120)),
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_load_step_is_answered_by_budget_then_replicas(seed: int) -> None:
+    plant = simulated_fleet(seed)
+    plant.run(60)
+    assert not [d for d in plant.moves() if d.knob is Knob.REPLICAS]
+    plant.run(60)
+    moves = plant.moves(60.0)
+    live = [d for d in moves if d.action is Action.RAISE]
+    out = [d for d in moves if d.action is Action.SCALE_OUT]
+    served_s = min(pod.ready_s for pod in plant.pods if pod.ready_s > 1060.0)
+    assert live
+    assert live[0].time_s < served_s
+    assert 1 <= len(out) <= 2
+    assert live[0].reason in (Reason.DEMAND_EXPECTED, Reason.TTFT_PRESSURE)
+    plant.run(30)  # 90 s after the step: 2.5 cold starts and a minute
+    assert attained(plant, TTFT) >= 0.95
+    assert attained(plant, ITL) >= 0.95
+
+
+def test_when_load_falls_replicas_follow_and_no_request_is_cut() -> None:
+    plant = simulated_fleet()
+    plant.run(180)
+    peak = plant.replicas
+    assert peak >= 3
+    plant.run(30)
+    assert plant.replicas == peak  # the down window of 40 s
+    plant.run(210)
+    inward = [d for d in plant.moves(180.0) if d.action is Action.SCALE_IN]
+    gaps = [b.time_s - a.time_s for a, b in pairwise(inward)]
+    assert plant.replicas == 2
+    assert all(gap >= 60.0 for gap in gaps)
+    assert all(r.made == r.output for r in plant.done)
+
+
+def test_constant_load_comes_to_rest() -> None:
+    plant = FleetPlant(
+        policy=auto(batch_max=1024),
+        step_time=A100_8B,
+        rate=lambda _: 6.0,
+        shape=Shape(prompt=(200, 1500), output=(50, 250)),
+        replicas=3,
+    )
+    plant.run(240)
+    plant.run(360)
+    assert plant.moves(240.0) == []
+    assert attained(plant, TTFT) >= 0.95
+    assert attained(plant, ITL) >= 0.95
+
+
+def test_a_huge_budget_is_not_mistaken_for_a_good_one() -> None:
+    """p95 ITL is fine at a huge budget, where few gaps are long; the model caps it anyway."""
+    plant = FleetPlant(
+        policy=policy(2000, 50, scaling_mode=Mode.OFF, batch_max=8192, batch_initial=8192),
+        step_time=A100_8B,
+        rate=lambda _: 2.5,
+        shape=Shape(prompt=(200, 3000), output=(100, 350)),
+        replicas=1,
+    )
+    plant.run(120)
+    assert 400 <= plant.budget <= 720
+    assert max(t.estimate.budget_step_ms or 0.0 for t in plant.ticks[-6:] if t.estimate) < 55.0
+
+
+def test_decode_bound_itl_squeezes_asks_for_replicas_and_is_restored() -> None:
+    plant = FleetPlant(
+        policy=auto(3000, 60, batch_max=1024, max_num_seqs=128),
+        step_time=lambda p, d, _k, _x: (10 + 0.05 * p + 0.9 * d) / 1e3,
+        rate=lambda t: 6.0 if t > 60 else 1.0,
+        shape=Shape(prompt=(50, 100), output=(200, 400)),
+        replicas=1,
+    )
+    plant.run(60)
+    seqs: set[int] = set()
+    for _ in range(30):
+        plant.run(5)
+        assert plant.knobs is not None
+        seqs.add(plant.knobs.max_num_running_seqs)
+    reasons = [d.reason for d in plant.moves(60.0)]
+    assert Reason.ITL_DECODE_BOUND in reasons
+    assert Reason.CAPACITY_ARRIVED in reasons
+    assert min(seqs) < 64
+    assert plant.knobs is not None
+    assert plant.knobs.max_num_running_seqs == 128
+    assert plant.replicas >= 3
+    plant.run(60)
+    assert attained(plant, ITL) >= 0.95
+
+
+def test_a_slower_device_pulls_the_budget_down() -> None:
+    slow = {"by": 1.0}
+    plant = FleetPlant(
+        policy=policy(4000, 60, scaling_mode=Mode.OFF, batch_max=2048, batch_initial=512),
+        step_time=lambda p, d, k, x: slow["by"] * A100_8B(p, d, k, x),
+        rate=lambda _: 2.0,
+        shape=Shape(prompt=(500, 2500), output=(50, 150)),
+        replicas=1,
+    )
+    plant.run(120)
+    before = plant.budget
+    slow["by"] = 1.6
+    plant.run(90)
+    assert plant.budget < before
+    assert 1e3 * 1.6 * A100_8B(plant.budget - 8, 8, 8000, 0) <= 60
+
+
+def test_long_prompts_that_cannot_meet_ttft_are_called_infeasible() -> None:
+    plant = FleetPlant(
+        policy=auto(300, 60, batch_max=1024, max_num_seqs=32),
+        step_time=A100_8B,
+        rate=lambda _: 0.5,
+        shape=Shape(prompt=(6000, 9000), output=(20, 60)),
+        replicas=1,
+    )
+    plant.run(180)
+    judged = plant.ticks[-1].feasibility
+    assert judged.feasible is False
+    assert "the TTFT target is 300 ms" in judged.message
+    assert "More replicas cannot help" in judged.message
+    assert plant.replicas == 1  # never chased with replicas
+
+
+def test_slow_starts_are_not_ordered_twice() -> None:
+    plant = FleetPlant(
+        policy=auto(batch_max=1024, cold_start_prior_s=120.0),
+        step_time=A100_8B,
+        rate=lambda t: 6.0 if t < 90 else 24.0,
+        shape=Shape(prompt=(200, 1500), output=(50, 250)),
+        replicas=2,
+        cold_start_s=150.0,
+    )
+    plant.run(300)
+    out = [d for d in plant.moves(90.0) if d.action is Action.SCALE_OUT]
+    needed = 24.0 / 9.0  # one replica holds about 9 requests/s
+    assert 1 <= len(out) <= 3
+    assert plant.replicas <= 2 * needed + 1  # the backlog of two minutes of overload included
+
+
+def test_without_traffic_replicas_reach_the_minimum() -> None:
+    plant = FleetPlant(
+        policy=auto(), step_time=A100_8B, rate=lambda t: 8.0 if t < 30 else 0.0, replicas=4
+    )
+    plant.run(400)
+    assert plant.replicas == 1
+    assert plant.ticks[-1].data is DataClass.FRESH
+    assert plant.decisions[-1].reason is Reason.NO_TRAFFIC
+
+
+@pytest.mark.parametrize(
+    ("outage_s", "reason"), [(120, Reason.DATA_STALE), (400, Reason.DATA_ABSENT)]
+)
+def test_an_outage_of_metrics_changes_nothing(outage_s: int, reason: Reason) -> None:
+    """At its start the load is low and the down window over: data, not calm, is missing."""
+    plant = FleetPlant(
+        policy=auto(down_window_s=40.0),
+        step_time=A100_8B,
+        rate=lambda t: 6.0 if t < 60 else 0.5,
+        replicas=4,
+        sees=lambda t: t < 60,
+    )
+    plant.run(60)
+    before = (plant.replicas, plant.budget)
+    plant.run(20)
+    plant.run(outage_s)
+    assert (plant.replicas, plant.budget) == before
+    assert plant.decisions[-1].reason is reason
+    assert plant.moves(75.0) == []
+
+
+def test_moves_are_few_under_noise() -> None:
+    """Sparse, very uneven requests: nearly everything a measurement says is chance."""
+    plant = FleetPlant(
+        policy=auto(batch_max=1024),
+        step_time=A100_8B,
+        rate=lambda _: 0.3,
+        shape=Shape(prompt=(10, 3000), output=(1, 400)),
+        replicas=1,
+    )
+    plant.run(900)
+    assert len(plant.moves(60.0)) <= 3
+
+
+def test_a_new_operator_decides_the_same() -> None:
+    """Everything needed is in the memory that the status keeps."""
+    one, other = simulated_fleet(), simulated_fleet()
+    one.run(150)
+    other.run(75)
+    assert len(dump_memory(other.memory)) > 5
+    other.run(75)
+    assert [replace(d, inputs={}) for d in one.decisions] == [
+        replace(d, inputs={}) for d in other.decisions
+    ]
+    assert one.history == other.history
