@@ -2,58 +2,69 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paceline_engine.tokenizer import Tokenizer, load_tokenizer
+from paceline_engine.tokenizer import Tokenizer
 from paceline_engine.tokenizer.byte_pair import KINDS
-from paceline_engine.tokenizer.gguf_metadata import read_gguf_metadata
+from paceline_engine.tokenizer.gguf_metadata import GgufValue, read_gguf_metadata
 from paceline_engine.tokenizer.gguf_source import tokenizer_from_metadata
+from tests.engine.tokenizer.fixtures.digits import merge_digits
 from tests.engine.tokenizer.fixtures.texts import COUNT, texts
 
 FIXTURE = Path(__file__).parent / "fixtures" / "llama_cpp_ids.json"
 RECORD: dict[str, Any] = json.loads(FIXTURE.read_text())
 
 
-def model_path() -> Path:
-    cache = Path(os.environ.get("PACELINE_CACHE", "~/.cache/paceline")).expanduser()
-    default = cache / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
-    return Path(os.environ.get("PACELINE_MODEL", default))
-
-
-def expected_special(kind: str, index: int) -> list[int]:
-    recorded = RECORD["kinds"][kind]
-    ids: list[int] = recorded["special"].get(str(index), recorded["plain"][index])
-    return ids
-
-
-def test_fixture_holds_the_200_texts_and_every_supported_kind() -> None:
+def test_the_fixture_is_of_these_texts_and_every_supported_kind() -> None:
     assert RECORD["texts"] == texts()
-    assert len(RECORD["texts"]) == COUNT
+    assert len(RECORD["texts"]) == COUNT == 200
     assert set(RECORD["kinds"]) == set(KINDS)
-    assert len({json.dumps(kind["plain"]) for kind in RECORD["kinds"].values()}) == len(KINDS)
+
+
+def test_the_fixture_tells_the_kinds_apart() -> None:
+    for one, other in itertools.combinations(RECORD["kinds"].values(), 2):
+        pairs = zip(one["plain"], other["plain"], strict=True)
+        assert sum(a != b for a, b in pairs) >= 40
 
 
 @pytest.mark.model
-def test_model_file_gives_llama_cpp_ids() -> None:
-    tokenizer = load_tokenizer(str(model_path()))
-    _assert_equal(tokenizer, "smollm")
+def test_the_fixture_was_made_with_this_model_file(model_path: Path) -> None:
+    assert hashlib.sha256(model_path.read_bytes()).hexdigest() == RECORD["model_sha256"]
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"smollm"}))
-def test_other_kinds_give_llama_cpp_ids(kind: str) -> None:
-    metadata = read_gguf_metadata(model_path(), lambda key: key.startswith("tokenizer."))
-    metadata["tokenizer.ggml.pre"] = kind
-    _assert_equal(tokenizer_from_metadata(metadata), kind)
+def test_model_file_gives_llama_cpp_ids(smollm2: Tokenizer) -> None:
+    _assert_equal(smollm2, RECORD["as_it_is"])
 
 
-def _assert_equal(tokenizer: Tokenizer, kind: str) -> None:
-    plain = RECORD["kinds"][kind]["plain"]
+@pytest.mark.model
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_kind_gives_llama_cpp_ids(model_path: Path, kind: str) -> None:
+    metadata = read_gguf_metadata(model_path, lambda key: key.startswith("tokenizer."))
+    tokens, merges = merge_digits(_texts(metadata, "tokens"), _texts(metadata, "merges"))
+    changed: dict[str, GgufValue] = {
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.merges": merges,
+        "tokenizer.ggml.pre": kind,
+    }
+    _assert_equal(tokenizer_from_metadata({**metadata, **changed}), RECORD["kinds"][kind])
+
+
+def _texts(metadata: dict[str, GgufValue], name: str) -> list[str]:
+    value = metadata[f"tokenizer.ggml.{name}"]
+    assert isinstance(value, list)
+    return [str(text) for text in value]
+
+
+def _assert_equal(tokenizer: Tokenizer, recorded: dict[str, Any]) -> None:
     for index, text in enumerate(RECORD["texts"]):
-        assert tokenizer.encode(text, parse_special=False) == plain[index], repr(text[:80])
-        assert tokenizer.encode(text) == expected_special(kind, index), repr(text[:80])
+        plain = recorded["plain"][index]
+        special = recorded["special"].get(str(index), plain)
+        assert tokenizer.encode(text, parse_special=False) == plain, repr(text[:80])
+        assert tokenizer.encode(text) == special, repr(text[:80])

@@ -104,7 +104,7 @@ def build_bpe(
             cache_capacity=_CACHE_ENTRIES,
             ignore_merges=chosen.whole_words,
         )
-    except ValueError as error:
+    except Exception as error:  # the library raises nothing narrower
         raise TokenizerLoadError(f"vocabulary and merges do not fit: {error}") from error
     library = BpeLibrary(model)
     library.pre_tokenizer = chosen.cut()
