@@ -187,3 +187,13 @@ def test_a_request_is_judged_by_what_was_in_force_when_it_came() -> None:
     new = {s.labels["outcome"]: s.value for s in family.samples if s.labels["slo"] == "new"}
     assert new == {"good": 0, "bad": 0}
     assert bench.samples(SloMetric.TTFT) == (1, 0)
+
+
+def test_an_objective_of_another_tier_has_no_samples() -> None:
+    bench = Bench()
+    bench.board.replace((Slo(name="b", tier="batch", metric=SloMetric.TTFT, target_ms=1),))
+    meter = bench.admit()
+    produce(bench, meter, 5.0)
+    meter.complete("stop")
+    assert {sample.value for sample in next(iter(bench.board.collect())).samples} == {0}
+    assert bench.goodput() == (1, 0)

@@ -83,6 +83,11 @@ def _count(minimum: int, maximum: int = 2**31 - 1) -> Callable[[str], int]:
 
 
 def seconds(text: str) -> float:
+    """Seconds of a flag, 0 to a day.
+
+    Raises:
+        argparse.ArgumentTypeError: Outside of that.
+    """
     value = float(text)
     if not 0 <= value <= 86_400:
         raise argparse.ArgumentTypeError(f"{text} is not within 0 to 86400 seconds")

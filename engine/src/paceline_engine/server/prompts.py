@@ -38,6 +38,8 @@ async def completion_prompts(body: CompletionRequest, tokenizer: Tokenizer) -> l
         BadRequestError: Too many prompts, text that cannot be encoded, or unknown ids.
     """
     prompts = body.prompts()
+    if not prompts:
+        raise BadRequestError("prompt: must hold at least one token", param="prompt")
     if len(prompts) > MAX_PROMPTS:
         raise BadRequestError(
             f"prompt: {len(prompts)} prompts in one call; the limit is {MAX_PROMPTS}",

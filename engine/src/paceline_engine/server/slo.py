@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from paceline_engine.server import metric_names as names
 from paceline_engine.server.admin_wire import Slo, SloMetric
+from paceline_engine.server.metric_families import TIER
 
 
 class Timer(Protocol):
@@ -36,7 +37,11 @@ class CallLater(Protocol):
 
 
 class SloBoard(Collector):
-    """The objectives in force and their counts since the start."""
+    """The objectives in force and their counts since the start.
+
+    Attributes:
+        slos: Objectives that requests are judged by.
+    """
 
     def __init__(self, model_name: str) -> None:
         self._model_name = model_name
@@ -44,8 +49,11 @@ class SloBoard(Collector):
         self.slos: tuple[Slo, ...] = ()
 
     def replace(self, slos: tuple[Slo, ...]) -> None:
-        """Puts new objectives in force; counts of the old ones stay."""
-        self.slos = slos
+        """Puts new objectives in force; counts of the old ones stay.
+
+        Those of another tier than this engine serves have no samples.
+        """
+        self.slos = tuple(slo for slo in slos if slo.tier == TIER)
         for slo in slos:
             for outcome in names.SLO_OUTCOMES:
                 self._counts.setdefault((slo.name, slo.target_ms, outcome), 0)

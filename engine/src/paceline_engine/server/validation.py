@@ -44,4 +44,4 @@ def bad_request(error: ValidationError) -> BadRequestError:
 
 def _is_field(part: str) -> bool:
     """Whether a location names a field; pydantic mixes in the kinds of a union."""
-    return part.isidentifier() and part not in {"str", "int"}
+    return part.isidentifier() and part not in {"str", "text"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, StrictInt
+from pydantic import BaseModel, Discriminator, Field, StrictInt, Tag
 from typing_extensions import override
 
 from paceline_engine.server.sampling_fields import SamplingFields
@@ -12,14 +12,32 @@ from paceline_engine.server.sampling_fields import SamplingFields
 DEFAULT_COMPLETION_TOKENS = 16
 MAX_PROMPTS = 256
 
-Prompt = Annotated[str, Field()] | tuple[str, ...] | tuple[StrictInt, ...]
-NestedPrompt = tuple[tuple[StrictInt, ...], ...]
+TokenIds = tuple[StrictInt, ...]
+
+
+def _prompt_form(value: object) -> str:
+    """Form of a prompt by its first element: trying all forms costs too much on long ones."""
+    if not isinstance(value, list | tuple):
+        return "text"
+    if value and isinstance(value[0], list | tuple):
+        return "lists of ids"
+    is_text = not value or isinstance(value[0], str)
+    return "list of texts" if is_text else "list of ids"
+
+
+Prompt = Annotated[
+    Annotated[str, Tag("text")]
+    | Annotated[tuple[str, ...], Tag("list of texts")]
+    | Annotated[TokenIds, Tag("list of ids")]
+    | Annotated[tuple[TokenIds, ...], Tag("lists of ids")],
+    Discriminator(_prompt_form),
+]
 
 
 class CompletionRequest(SamplingFields):
     """Body of POST /v1/completions."""
 
-    prompt: Prompt | NestedPrompt
+    prompt: Prompt
 
     @property
     @override
@@ -32,9 +50,8 @@ class CompletionRequest(SamplingFields):
         prompt = self.prompt
         if isinstance(prompt, str):
             return (prompt,)
-        if all(isinstance(part, int) for part in prompt):
-            return (tuple(part for part in prompt if isinstance(part, int)),)
-        return tuple(part for part in prompt if not isinstance(part, int))
+        ids = tuple(part for part in prompt if isinstance(part, int))
+        return (ids,) if ids else tuple(part for part in prompt if not isinstance(part, int))
 
 
 class TextPart(BaseModel):
@@ -44,11 +61,21 @@ class TextPart(BaseModel):
     text: str
 
 
+def _content_form(value: object) -> str:
+    return "list of parts" if isinstance(value, list | tuple) else "text"
+
+
+Content = Annotated[
+    Annotated[str | None, Tag("text")] | Annotated[tuple[TextPart, ...], Tag("list of parts")],
+    Discriminator(_content_form),
+]
+
+
 class Message(BaseModel):
     """One turn of a chat."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | tuple[TextPart, ...] | None = None
+    content: Content = None
 
     def text(self) -> str:
         """Content as one string."""
