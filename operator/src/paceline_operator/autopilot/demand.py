@@ -52,7 +52,8 @@ def forecast(
     long = _rate(fleet, workload, end_s - long_s, end_s)
     surge = _surge(fleet, workload)
     now = max(short, surge or 0.0)
-    level = max(now, long if surge is None else now, _trend(fleet, workload, horizon_s))
+    # A step is no slope: carried on, it would order far too much.
+    level = now if surge is not None else max(now, long, _trend(fleet, workload, horizon_s))
     # A sum of random prompts varies more than a count of requests does.
     dispersion = min(10.0, 1.0 + workload.prompt_cv2)
     noise = sqrt(dispersion * level / max(horizon_s, _SHORT_S))

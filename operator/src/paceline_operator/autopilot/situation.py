@@ -23,6 +23,7 @@ from paceline_operator.autopilot.workload import observe
 
 REPLICA_EVERY_S = 15.0
 RECENT_S = 60.0
+SETTLE_S = 20.0
 RAISE_FACTOR = 1.25
 _FRESH_SHARE = 0.5
 _Z95 = 1.645
@@ -125,8 +126,11 @@ class Situation:
 
     @cached_property
     def since_capacity(self) -> Window:
-        """Measurements since the newest pod began to serve, a minute at most."""
-        ready = [p.ready_since_s or 0.0 for p in self.fleet.serving]
+        """Measurements since the newest pod has settled in, a minute at most.
+
+        Until then requests that waited for it still count as late.
+        """
+        ready = [(p.ready_since_s or 0.0) + SETTLE_S for p in self.fleet.serving]
         return self.fleet.since(max([self._newest_s - RECENT_S, *ready]))
 
     @property
