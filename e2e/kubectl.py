@@ -49,9 +49,14 @@ class Kubectl:
         Raises:
             KubectlError: It failed or took longer than `timeout_s`.
         """
+        return self._finished(self.argv(*args), " ".join(args), stdin, timeout_s)
+
+    def _finished(
+        self, command: Sequence[str], words: str, stdin: str | None, timeout_s: float
+    ) -> str:
         try:
             done = subprocess.run(
-                self.argv(*args),
+                command,
                 input=stdin,
                 stdin=None if stdin is not None else subprocess.DEVNULL,
                 capture_output=True,
@@ -61,11 +66,21 @@ class Kubectl:
                 env=self.environment(),
             )
         except subprocess.TimeoutExpired as error:
-            raise KubectlError(f"kubectl {' '.join(args)}: no end after {timeout_s} s") from error
+            raise KubectlError(f"kubectl {words}: no end after {timeout_s:.0f} s") from error
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise KubectlError(f"kubectl {' '.join(args)}: {last}")
+            raise KubectlError(f"kubectl {words}: {last}")
         return done.stdout
+
+    def paceline(self, *args: str) -> str:
+        """Runs `kubectl paceline ...`; a plug-in's flags come after its name.
+
+        Raises:
+            KubectlError: It failed.
+        """
+        where = ["--context", self.context] if self.context else []
+        command = [str(self.program), "paceline", *args, "-n", self.namespace, *where]
+        return self._finished(command, f"paceline {' '.join(args)}", None, 60.0)
 
     def json(self, *args: str) -> Any:
         """Runs `kubectl ... -o json`."""

@@ -66,7 +66,7 @@ def run(stand: Stand) -> FleetPart:
     finally:
         observer.close()
     print(f"\n$ kubectl paceline explain {sample.name}", flush=True)
-    print(stand.kubectl.run("paceline", "explain", sample.name), flush=True)
+    print(stand.kubectl.paceline("explain", sample.name), flush=True)
     return part
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from e2e.kubectl import KubectlError
 from e2e.load.record import Record, read_records
 
 REFRESH_S = 1.0
+SENT_LINES = 3
+_PROGRESS = re.compile(r"load: (\d+) s sent=(\d+)/")
 
 
 @dataclass(slots=True)
@@ -21,11 +24,26 @@ class Followed:
 
     Attributes:
         records: In the order in which requests ended.
+        sent: (seconds since the start, requests sent), as the generator tells now and then.
         failed: Why following ended early, if it did.
     """
 
     records: list[Record] = field(default_factory=list)
+    sent: list[tuple[float, int]] = field(default_factory=lambda: [(0.0, 0)])
     failed: str | None = None
+
+    def add(self, line: str) -> None:
+        """Takes in one line of the log."""
+        if told := _PROGRESS.match(line):
+            self.sent.append((float(told[1]), int(told[2])))
+        else:
+            self.records.extend(read_records([line]))
+
+    @property
+    def rate_rps(self) -> float:
+        """Requests sent per second, lately."""
+        (since_s, before), (now_s, after) = self.sent[-SENT_LINES:][0], self.sent[-1]
+        return (after - before) / (now_s - since_s) if now_s > since_s else 0.0
 
 
 def follow(
@@ -52,8 +70,14 @@ def follow(
         while reader.is_alive():
             now_s = time.time()
             name = phase(now_s - started_s)
-            kept = list(followed.records)
-            table.show(row_of(kept, started_s=started_s, now_s=now_s, phase=name))
+            row = row_of(
+                list(followed.records),
+                elapsed_s=now_s - started_s,
+                now_s=now_s,
+                phase=name,
+                rate_rps=followed.rate_rps,
+            )
+            table.show(row)
             time.sleep(max(0.05, REFRESH_S - (time.time() - now_s)))
     job.wait_complete()
     return read_log(job.lines())
@@ -62,6 +86,6 @@ def follow(
 def _read(job: LoadJob, followed: Followed) -> None:
     try:
         for line in job.follow():
-            followed.records.extend(read_records([line]))
+            followed.add(line)
     except KubectlError as error:
         followed.failed = str(error)

@@ -32,16 +32,18 @@ class Row:
     lost: int
 
 
-def row_of(records: Sequence[Record], *, started_s: float, now_s: float, phase: str) -> Row:
+def row_of(
+    records: Sequence[Record], *, elapsed_s: float, now_s: float, phase: str, rate_rps: float
+) -> Row:
     """Sums up the requests that ended lately."""
     since = now_s - RECENT_S
     recent = [record for record in records if record.ended_s >= since]
     ttft = [record.ttft_ms for record in recent if record.ttft_ms is not None]
     gaps = [gap for record in recent for gap in record.gaps_ms]
     return Row(
-        elapsed_s=now_s - started_s,
+        elapsed_s=elapsed_s,
         phase=phase,
-        rate_rps=sum(1 for record in records if record.sent_s >= since) / RECENT_S,
+        rate_rps=rate_rps,
         ttft_p95_ms=percentile(ttft, 95),
         itl_p95_ms=percentile(gaps, 95),
         lost=sum(1 for record in records if record.outcome is Outcome.LOST),

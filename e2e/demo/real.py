@@ -118,9 +118,7 @@ class Stages:
         return Span(from_s=self.entered_s, to_s=time.time(), steps=steps)
 
     def _switch_on(self) -> None:
-        self.stand.kubectl.patch(
-            "inferenceservice", self.service, {"spec": {"tuning": {"mode": "Auto"}}}
-        )
+        _tune(self.stand, self.service, "Auto")
         self.switched_s = time.time()
 
     def _has_settled(self, now_s: float) -> bool:
@@ -137,7 +135,6 @@ def run(stand: Stand) -> RealPart:
     sample = manifest.read("smollm2")
     _deploy(stand, sample)
     sample = _greet_and_calibrate(stand, sample)
-    _recommend_only(stand, sample)
     observer = Observer(stand.kubectl.kubeconfig, stand.namespace, sample.name, stand.context)
     try:
         part = _under_load(stand, sample, observer)
@@ -151,6 +148,7 @@ def _deploy(stand: Stand, sample: Manifest) -> None:
     print(f"\n$ kubectl apply -f manifests/samples/{sample.path.name}", flush=True)
     started = time.monotonic()
     print(stand.kubectl.apply_file(sample.path).strip())
+    _tune(stand, sample.name, "Recommend")
     stand.kubectl.wait("inferenceservice", sample.name, "--for=condition=Ready", timeout_s=READY_S)
     print(f"  Ready after {time.monotonic() - started:.0f} s")
     print(stand.kubectl.run("get", "inferenceservice", sample.name), flush=True)
@@ -182,10 +180,9 @@ def _patch_targets(stand: Stand, sample: Manifest, targets: Mapping[str, int]) -
     stand.kubectl.patch("inferenceservice", sample.name, {"spec": {"slos": changed}})
 
 
-def _recommend_only(stand: Stand, sample: Manifest) -> None:
-    stand.kubectl.patch(
-        "inferenceservice", sample.name, {"spec": {"tuning": {"mode": "Recommend"}}}
-    )
+def _tune(stand: Stand, service: str, mode: str) -> None:
+    print(f"$ kubectl patch inferenceservice {service}: tuning.mode {mode}", flush=True)
+    stand.kubectl.patch("inferenceservice", service, {"spec": {"tuning": {"mode": mode}}})
 
 
 def _under_load(stand: Stand, sample: Manifest, observer: Observer) -> RealPart:
@@ -219,7 +216,7 @@ def _under_load(stand: Stand, sample: Manifest, observer: Observer) -> RealPart:
 
 def _scale_away(stand: Stand, sample: Manifest) -> None:
     print("\n$ kubectl paceline explain smollm2", flush=True)
-    print(stand.kubectl.run("paceline", "explain", sample.name), flush=True)
+    print(stand.kubectl.paceline("explain", sample.name), flush=True)
     print(f"$ kubectl scale inferenceservice {sample.name} --replicas=0", flush=True)
     stand.kubectl.run("scale", "inferenceservice", sample.name, "--replicas=0")
     selector = stand.kubectl.json("get", "inferenceservice", sample.name)["status"]["selector"]
