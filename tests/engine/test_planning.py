@@ -8,6 +8,7 @@ from paceline_engine.runner.profiles import PROFILES
 from paceline_engine.server.admin_wire import TunablesRequest
 from paceline_engine.server.options import parse
 from paceline_engine.tokenizer import load_tokenizer
+from paceline_engine.tokenizer.byte_vocabulary import VOCAB_SIZE
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_simulated_sizes_come_from_the_profile(profile: str | None) -> None:
     assert config.device is Device.SIMULATED
     assert config.step_time_law == known.law
     assert config.num_kv_blocks == known.kv_capacity_tokens // 16
-    assert config.vocab_size == 1024
+    assert config.vocab_size == VOCAB_SIZE
 
 
 def test_simulated_kv_memory() -> None:

@@ -38,3 +38,11 @@ def test_hashed_tokens_read_as_distinct_words(byte_level: Tokenizer) -> None:
     words = [byte_level.decode([token_id]) for token_id in range(FIRST_WORD_ID, VOCAB_SIZE)]
     assert len(set(words)) == len(words)
     assert all(word[0] == " " and word[1:].isalpha() and word.isascii() for word in words)
+
+
+def test_few_tokens_are_held_back(byte_level: Tokenizer) -> None:
+    silent = sum(
+        byte_level.incremental_decoder().push([token_id]) == "" for token_id in range(VOCAB_SIZE)
+    )
+    assert silent == 51 + 3
+    assert silent / VOCAB_SIZE < 0.002
