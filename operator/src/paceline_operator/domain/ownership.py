@@ -33,15 +33,28 @@ def foreign_write(deployment: Mapping[str, Any]) -> Write | None:
     A manager that wrote the value the operator had written shares the field; that is no
     disturbance.
     """
-    owners = [
-        entry
-        for entry in deployment["metadata"].get("managedFields") or ()
-        if "f:replicas" in (entry.get("fieldsV1") or {}).get("f:spec", {})
-    ]
+    owners = _owners(deployment)
     if not owners or any(entry.get("manager") == OPERATOR for entry in owners):
         return None
     last = max(owners, key=lambda entry: seconds(entry.get("time")) or 0.0)
     return Write(str(last.get("manager", "unknown")), seconds(last.get("time")) or 0.0)
+
+
+def is_claimed(deployment: Mapping[str, Any]) -> bool:
+    """Whether anybody is known to own the replicas.
+
+    Until somebody has applied them through `/scale`, a server does not track who scales; so
+    the operator writes them once even where the value is right.
+    """
+    return bool(_owners(deployment))
+
+
+def _owners(deployment: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [
+        entry
+        for entry in deployment["metadata"].get("managedFields") or ()
+        if "f:replicas" in (entry.get("fieldsV1") or {}).get("f:spec", {})
+    ]
 
 
 def noted(known: tuple[Write, ...], write: Write | None, now_s: float) -> tuple[Write, ...]:

@@ -75,7 +75,8 @@ async def write_status(
     """
     metadata = live["metadata"]
     patch = [
-        {"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
+        # Not "test": its failure is a 422, but another version than the stored one is a 409.
+        {"op": "add", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
         {"op": "add", "path": "/status", "value": status},
     ]
     path = kind.path(metadata["namespace"], metadata["name"], "status")

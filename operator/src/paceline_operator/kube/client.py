@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import ssl
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -45,7 +46,9 @@ async def load_configuration(context: str | None = None) -> Configuration:
         )
     except kube_config.ConfigException as in_cluster:
         try:
-            await kube_config.load_kube_config(client_configuration=configuration, context=context)
+            # The library reads the variable when it is imported; here it counts now.
+            file = os.environ.get("KUBECONFIG", "~/.kube/config")
+            await kube_config.load_kube_config(file, context, configuration)
         except (kube_config.ConfigException, OSError) as outside:
             raise ConfigError(
                 f"no cluster to talk to: {in_cluster} and {outside}; set KUBECONFIG"

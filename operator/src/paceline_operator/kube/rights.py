@@ -42,7 +42,7 @@ RIGHTS: tuple[Right, ...] = (
         ("get", "list", "watch", "create", "patch"),
         "engine and proxy pods, by server-side apply",
     ),
-    Right("apps", "deployments/scale", ("get", "update"), "replicas, with resourceVersion"),
+    Right("apps", "deployments/scale", ("get", "patch"), "replicas, with resourceVersion"),
     Right(
         "",
         "services",

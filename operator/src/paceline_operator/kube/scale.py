@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paceline_operator.domain.names import OPERATOR
-from paceline_operator.kube.client import KubeClient
+from paceline_operator.kube.client import APPLY, KubeClient
 from paceline_operator.kube.resource import DEPLOYMENT
 
 
@@ -51,5 +51,8 @@ async def write_scale(client: KubeClient, scale: Scale, replicas: int) -> str:
         "spec": {"replicas": replicas},
     }
     path = DEPLOYMENT.path(scale.namespace, scale.name, "scale")
-    answer = await client.write("PUT", path, body, fieldManager=OPERATOR)
+    # Applied, not put: a server tracks writers of a scale only once somebody has applied it.
+    answer = await client.write(
+        "PATCH", path, body, content_type=APPLY, fieldManager=OPERATOR, force="true"
+    )
     return str(answer["metadata"]["resourceVersion"])

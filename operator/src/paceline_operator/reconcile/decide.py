@@ -156,7 +156,11 @@ def _moves(seen: Observed, plan: Plan) -> scale_in.Moves:
         patience_s=_patience_s(seen.spec, plan.memory),
         retry_at_s=seen.retry_drain_at_s,
     )
-    return scale_in.plan(fleet, seen.now_s)
+    moves = scale_in.plan(fleet, seen.now_s)
+    is_claimed = seen.deployment is not None and ownership.is_claimed(seen.deployment)
+    if moves.scale is None and not is_claimed:
+        return replace(moves, scale=seen.scale)
+    return moves
 
 
 def _patience_s(spec: InferenceServiceSpec, memory: Memory) -> float:

@@ -1,0 +1,120 @@
+"""Leader election on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+
+from paceline_operator.kube.client import KubeClient, load_configuration
+from paceline_operator.kube.errors import LeaseLostError
+from paceline_operator.kube.lease import LeaderLease, LeaseTerms, boot_clock
+from paceline_operator.kube.resource import LEASE
+from tests.support.fleet_api import FleetApi
+
+pytestmark = pytest.mark.apiserver
+_numbers = itertools.count()
+
+
+@dataclass
+class Clock:
+    """Time that passes when the test says so."""
+
+    now_s: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+async def client(fleets: FleetApi, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeClient]:
+    monkeypatch.setenv("KUBECONFIG", str(fleets.server.kubeconfig))
+    async with KubeClient(await load_configuration()) as made:
+        yield made
+
+
+@pytest.fixture
+def name() -> str:
+    return f"lease-{next(_numbers)}"
+
+
+def lease(client: KubeClient, name: str, who: str, clock: Clock) -> LeaderLease:
+    terms = LeaseTerms(namespace="default", name=name, identity=who, renew_s=0.05)
+    return LeaderLease(client, terms, clock)
+
+
+async def holder(client: KubeClient, name: str) -> str:
+    found = await client.get(LEASE.path("default", name))
+    return str(found["spec"]["holderIdentity"])
+
+
+async def test_the_first_leads(client: KubeClient, name: str) -> None:
+    one = lease(client, name, "one", Clock())
+    with pytest.raises(LeaseLostError):
+        one.check()
+    await one.acquire()
+    one.check()
+    assert await holder(client, name) == "one"
+
+
+async def test_a_second_waits_for_the_expiry_it_has_seen_itself(
+    client: KubeClient, name: str
+) -> None:
+    clock = Clock()
+    await lease(client, name, "one", clock).acquire()
+    other = lease(client, name, "two", clock)
+    waiting = asyncio.create_task(other.acquire())
+    done, _ = await asyncio.wait({waiting}, timeout=0.5)
+    assert not done
+    clock.now_s += 16
+    await waiting
+    assert await holder(client, name) == "two"
+
+
+async def test_the_guard_closes_before_another_may_lead(client: KubeClient, name: str) -> None:
+    clock = Clock()
+    one = lease(client, name, "one", clock)
+    await one.acquire()
+    clock.now_s += 10.1
+    with pytest.raises(LeaseLostError, match="not renewed in time"):
+        one.check()
+
+
+async def test_a_leader_that_was_overtaken_notices(client: KubeClient, name: str) -> None:
+    clock = Clock()
+    one, two = lease(client, name, "one", clock), lease(client, name, "two", clock)
+    await one.acquire()
+    taking = asyncio.create_task(two.acquire())
+    await asyncio.wait({taking}, timeout=0.3)
+    clock.now_s += 16
+    await taking
+    with pytest.raises(LeaseLostError):
+        await one.keep()
+
+
+async def test_a_lease_given_up_is_free_at_once(client: KubeClient, name: str) -> None:
+    one = lease(client, name, "one", Clock())
+    await one.acquire()
+    await one.release()
+    await asyncio.wait_for(lease(client, name, "two", Clock()).acquire(), 5)
+    assert await holder(client, name) == "two"
+
+
+async def test_a_lease_of_another_is_not_given_up(client: KubeClient, name: str) -> None:
+    clock = Clock()
+    one, two = lease(client, name, "one", clock), lease(client, name, "two", clock)
+    await one.acquire()
+    taking = asyncio.create_task(two.acquire())
+    await asyncio.wait({taking}, timeout=0.3)
+    clock.now_s += 16
+    await taking
+    await one.release()
+    assert await holder(client, name) == "two"
+
+
+def test_the_clock_runs_on_while_a_process_is_stopped() -> None:
+    assert boot_clock() > 0
+    assert boot_clock() <= boot_clock()

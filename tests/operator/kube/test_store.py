@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from typing import Any
+
+from paceline_operator.domain.names import LABEL_SERVICE
+from paceline_operator.kube.resource import DEPLOYMENT, POD
+from paceline_operator.kube.store import Store
+
+
+def item(name: str, version: int, uid: str = "u", service: str = "chat") -> dict[str, Any]:
+    metadata = {
+        "name": name, "namespace": "d", "uid": uid, "resourceVersion": str(version),
+        "labels": {LABEL_SERVICE: service}, "managedFields": [{"manager": "x"}],
+    }  # fmt: skip
+    return {"metadata": metadata}
+
+
+def names(store: Store) -> list[str]:
+    return [each["metadata"]["name"] for each in store.children(POD, "d", "chat")]
+
+
+def test_children_are_found_by_service() -> None:
+    store = Store()
+    store.put(POD, item("b", 1))
+    store.put(POD, item("a", 1))
+    store.put(POD, item("c", 1, service="other"))
+    assert names(store) == ["a", "b"]
+
+
+def test_a_late_event_does_not_undo_a_newer_state() -> None:
+    store = Store()
+    assert store.put(POD, item("a", 5))
+    assert not store.put(POD, item("a", 4))
+    kept = store.get(POD, "d", "a")
+    assert kept is not None
+    assert kept["metadata"]["resourceVersion"] == "5"
+
+
+def test_a_late_event_does_not_bring_a_deleted_object_back() -> None:
+    store = Store()
+    store.put(POD, item("a", 5))
+    store.remove(POD, item("a", 6))
+    assert not store.put(POD, item("a", 5))
+    assert names(store) == []
+
+
+def test_an_object_of_the_same_name_made_anew_is_taken_in() -> None:
+    store = Store()
+    store.put(POD, item("a", 5))
+    store.remove(POD, item("a", 6))
+    assert store.put(POD, item("a", 7, uid="new"))
+    assert names(store) == ["a"]
+
+
+def test_the_end_of_an_older_one_does_not_remove_its_successor() -> None:
+    store = Store()
+    store.put(POD, item("a", 7, uid="new"))
+    store.remove(POD, item("a", 6, uid="old"))
+    assert names(store) == ["a"]
+
+
+def test_a_fresh_list_repairs_a_missed_deletion() -> None:
+    store = Store()
+    store.put(POD, item("a", 1))
+    store.put(POD, item("b", 1))
+    store.replace_children(POD, "d", "chat", [item("b", 2)])
+    assert names(store) == ["b"]
+
+
+def test_a_forgotten_service_leaves_nothing() -> None:
+    store = Store()
+    store.put(POD, item("a", 1))
+    store.forget_service("d", "chat")
+    assert names(store) == []
+    assert store.get(POD, "d", "a") is None
+
+
+def test_only_deployments_keep_managed_fields() -> None:
+    store = Store()
+    store.put(POD, item("a", 1))
+    store.put(DEPLOYMENT, item("a", 1))
+    pod, deployment = store.get(POD, "d", "a"), store.get(DEPLOYMENT, "d", "a")
+    assert pod is not None
+    assert deployment is not None
+    assert "managedFields" not in pod["metadata"]
+    assert "managedFields" in deployment["metadata"]

@@ -1,0 +1,235 @@
+"""Apply, scale and status on a real API server: what is written, and what must fail."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from kubernetes_asyncio.client import Configuration
+
+from paceline_operator.api.v1alpha1 import API_VERSION, KIND
+from paceline_operator.domain import tunables
+from paceline_operator.domain.desired import Owner, RenderInput, children
+from paceline_operator.domain.names import ANNOTATION_APPLIED
+from paceline_operator.domain.ownership import Write, foreign_write
+from paceline_operator.kube.apply import ForeignChildError, apply, write_status
+from paceline_operator.kube.client import KubeClient, load_configuration
+from paceline_operator.kube.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    LeaseLostError,
+    NotFoundError,
+)
+from paceline_operator.kube.read import fetch, fetch_children
+from paceline_operator.kube.resource import CONFIG_MAP, DEPLOYMENT, INFERENCE_SERVICE, SECRET
+from paceline_operator.kube.scale import read_scale, write_scale
+from tests.support.fleet import PLATFORM, spec
+from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
+from tests.support.rest import MERGE
+
+pytestmark = pytest.mark.apiserver
+_numbers = itertools.count()
+
+
+@pytest.fixture
+async def client(fleets: FleetApi, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeClient]:
+    monkeypatch.setenv("KUBECONFIG", str(fleets.server.kubeconfig))
+    async with KubeClient(await configuration(fleets)) as made:
+        yield made
+
+
+async def configuration(fleets: FleetApi) -> Configuration:
+    found = await load_configuration()
+    assert found.host == fleets.server.url
+    return found
+
+
+@pytest.fixture
+def service(fleets: FleetApi) -> dict[str, Any]:
+    name = f"writes-{next(_numbers)}"
+    made = fleets.create(inference_service(name, {"engine": {"device": {"type": "Simulated"}}}))
+    assert made.status == 201, made.message
+    return made.body
+
+
+def rendered(service: dict[str, Any], **fields: Any) -> dict[str, dict[str, Any]]:
+    parsed = spec(**fields)
+    metadata = service["metadata"]
+    owner = Owner(name=metadata["name"], namespace="default", uid=metadata["uid"])
+    given = RenderInput(
+        owner=owner, spec=parsed, platform=PLATFORM, token="t", live=tunables.initial(parsed)
+    )
+    return {f"{c['kind']}/{c['metadata']['name']}": c for c in children(given)}
+
+
+async def test_second_apply_of_the_same_manifest_writes_nothing(
+    client: KubeClient, service: dict[str, Any]
+) -> None:
+    for manifest in rendered(service).values():
+        first = await apply(client, manifest, None)
+        assert first.written
+        second = await apply(client, manifest, first.child)
+        assert not second.written, manifest["kind"]
+
+
+async def test_a_change_is_written_and_a_dropped_field_removed(
+    client: KubeClient, service: dict[str, Any]
+) -> None:
+    name = service["metadata"]["name"]
+    manifest = rendered(service, template={"spec": {"priorityClassName": "high"}})
+    first = await apply(client, manifest[f"Deployment/{name}"], None)
+    assert first.child["spec"]["template"]["spec"]["priorityClassName"] == "high"
+    second = await apply(client, rendered(service)[f"Deployment/{name}"], first.child)
+    assert second.written
+    assert "priorityClassName" not in second.child["spec"]["template"]["spec"]
+
+
+async def test_drift_by_someone_else_is_repaired(
+    client: KubeClient, service: dict[str, Any], fleets: FleetApi
+) -> None:
+    name = service["metadata"]["name"]
+    manifest = rendered(service)[f"ConfigMap/{name}-tunables"]
+    await apply(client, manifest, None)
+    path = f"/api/v1/namespaces/default/configmaps/{name}-tunables"
+    changed = fleets.rest.call("PATCH", path, {"data": {"tunables.json": "{}"}}, MERGE)
+    live = {"apiVersion": "v1", "kind": "ConfigMap", **changed.body}
+    again = await apply(client, manifest, live)
+    assert again.written
+    assert again.child["data"] == manifest["data"]
+
+
+async def test_apply_over_an_older_state_fails(
+    client: KubeClient, service: dict[str, Any], fleets: FleetApi
+) -> None:
+    name = service["metadata"]["name"]
+    old = (await apply(client, rendered(service)[f"Deployment/{name}"], None)).child
+    path = f"/apis/apps/v1/namespaces/default/deployments/{name}"
+    fleets.rest.call("PATCH", path, {"metadata": {"labels": {"x": "y"}}}, MERGE)
+    other = rendered(service, resources={"requests": {"cpu": "2"}})[f"Deployment/{name}"]
+    with pytest.raises(ConflictError):
+        await apply(client, other, old)
+
+
+async def test_an_object_of_someone_else_is_never_taken_over(
+    client: KubeClient, service: dict[str, Any], fleets: FleetApi
+) -> None:
+    name = service["metadata"]["name"]
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{name}-admin"}}
+    fleets.rest.call("POST", "/api/v1/namespaces/default/secrets", body)
+    live = await fetch(client, SECRET, "default", f"{name}-admin")
+    with pytest.raises(ForeignChildError, match=f"Secret {name}-admin exists and belongs"):
+        await apply(client, rendered(service)[f"Secret/{name}-admin"], live)
+
+
+async def test_apply_owns_no_replicas_and_keeps_those_of_scale(
+    client: KubeClient, service: dict[str, Any]
+) -> None:
+    name = service["metadata"]["name"]
+    first = await apply(client, rendered(service)[f"Deployment/{name}"], None)
+    assert foreign_write(first.child) is None
+    await write_scale(client, await read_scale(client, "default", name), 5)
+    live = await fetch(client, DEPLOYMENT, "default", name)
+    assert live is not None
+    other = rendered(service, resources={"requests": {"cpu": "2"}})[f"Deployment/{name}"]
+    again = await apply(client, other, live)
+    assert again.child["spec"]["replicas"] == 5
+    assert foreign_write(again.child) is None
+
+
+async def test_kubectl_scale_is_seen_as_a_foreign_write_until_we_write_again(
+    client: KubeClient, service: dict[str, Any], fleets: FleetApi
+) -> None:
+    name = service["metadata"]["name"]
+    await apply(client, rendered(service)[f"Deployment/{name}"], None)
+    await write_scale(client, await read_scale(client, "default", name), 2)
+    fleets.server.kubectl("scale", f"deployment/{name}", "--replicas=4")
+    live = await fetch(client, DEPLOYMENT, "default", name)
+    assert live is not None
+    print(
+        [
+            {k: v for k, v in e.items() if k != "fieldsV1"}
+            | {"r": "f:replicas" in str(e["fieldsV1"])}
+            for e in live["metadata"]["managedFields"]
+        ],
+        live["spec"]["replicas"],
+    )
+    write = foreign_write(live)
+    assert isinstance(write, Write)
+    assert write.manager == "kubectl"
+    await write_scale(client, await read_scale(client, "default", name), 2)
+    live = await fetch(client, DEPLOYMENT, "default", name)
+    assert live is not None
+    assert foreign_write(live) is None
+
+
+async def test_scale_over_an_older_state_fails(
+    client: KubeClient, service: dict[str, Any], fleets: FleetApi
+) -> None:
+    name = service["metadata"]["name"]
+    await apply(client, rendered(service)[f"Deployment/{name}"], None)
+    old = await read_scale(client, "default", name)
+    fleets.server.kubectl("scale", f"deployment/{name}", "--replicas=3")
+    with pytest.raises(ConflictError):
+        await write_scale(client, old, 7)
+    assert (await read_scale(client, "default", name)).replicas == 3
+
+
+async def test_status_over_an_older_object_fails(
+    client: KubeClient, service: dict[str, Any], fleets: FleetApi
+) -> None:
+    name = service["metadata"]["name"]
+    await write_status(client, INFERENCE_SERVICE, service, {"replicas": 1})
+    with pytest.raises(ConflictError):
+        await write_status(client, INFERENCE_SERVICE, service, {"replicas": 2})
+    assert fleets.rest.call("GET", f"{COLLECTION}/{name}").body["status"]["replicas"] == 1
+
+
+async def test_status_is_replaced_whole_and_spec_untouched(
+    client: KubeClient, service: dict[str, Any]
+) -> None:
+    first = await write_status(
+        client, INFERENCE_SERVICE, service, {"replicas": 1, "memory": {"a": 1}}
+    )
+    second = await write_status(client, INFERENCE_SERVICE, first, {"replicas": 2})
+    assert second["status"] == {"replicas": 2}
+    assert second["metadata"]["generation"] == service["metadata"]["generation"]
+
+
+async def test_the_guard_stands_before_every_write(
+    client: KubeClient, service: dict[str, Any]
+) -> None:
+    def refuse() -> None:
+        raise LeaseLostError("gone")
+
+    client.guard = refuse
+    with pytest.raises(LeaseLostError):
+        await write_status(client, INFERENCE_SERVICE, service, {"replicas": 1})
+    assert await client.get(INFERENCE_SERVICE.path("default", service["metadata"]["name"]))
+
+
+async def test_children_are_found_by_label(client: KubeClient, service: dict[str, Any]) -> None:
+    name = service["metadata"]["name"]
+    for manifest in rendered(service).values():
+        await apply(client, manifest, None)
+    found = await fetch_children(client, CONFIG_MAP, "default", name)
+    assert {each["metadata"]["name"] for each in found} == {f"{name}-tunables", f"{name}-proxy"}
+    assert all(each["kind"] == "ConfigMap" for each in found)
+    assert all(ANNOTATION_APPLIED in each["metadata"]["annotations"] for each in found)
+
+
+async def test_errors_are_typed_and_say_which_request(client: KubeClient) -> None:
+    with pytest.raises(NotFoundError, match=r"GET .*/absent: 404"):
+        await client.get(INFERENCE_SERVICE.path("default", "absent"))
+    body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "x"}, "spec": {}}
+    with pytest.raises(InvalidError, match=r"model\.uri"):
+        await client.write("POST", INFERENCE_SERVICE.path("default"), body)
+
+
+async def test_a_missing_right_is_said(fleets: FleetApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(fleets.server.kubeconfig_for("nobody")))
+    async with KubeClient(await load_configuration()) as stranger:
+        with pytest.raises(ForbiddenError, match="nobody"):
+            await stranger.get(INFERENCE_SERVICE.path("default"))
