@@ -20,6 +20,8 @@ from e2e.install import NAMESPACE, Helm, install, install_plugin, pod_host, unin
 from e2e.job import PodHost
 from e2e.kubectl import Kubectl
 
+GONE_S = 120
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
@@ -108,8 +110,7 @@ def _install(settings: Settings, namespace: str, say: Progress) -> Stand:
     install(helm, values)
     plugin = install_plugin(kubectl)
     say("plug-in", f"kubectl paceline is {plugin}")
-    if not kubectl.run("get", "namespace", namespace, "--ignore-not-found").strip():
-        kubectl.run("create", "namespace", namespace)
+    _make_namespace(kubectl, say)
     return Stand(settings=settings, kubectl=kubectl, helm=helm, host=pod_host(values))
 
 
@@ -130,6 +131,31 @@ def _helm(settings: Settings) -> Path:
     return binaries.require(settings.cache, "helm")
 
 
+def _make_namespace(kubectl: Kubectl, say: Progress) -> None:
+    """A namespace that an earlier run left is removed first."""
+    name = kubectl.namespace
+    if kubectl.run("get", "namespace", name, "--ignore-not-found").strip():
+        say("namespace", f"{name} is there from an earlier run; waiting for its removal")
+        _delete_namespace(kubectl)
+    kubectl.run("create", "namespace", name)
+
+
+def _delete_namespace(kubectl: Kubectl) -> None:
+    """Objects first: the namespace controller looks again only after the longest grace time."""
+    kubectl.run(
+        *("delete", "inferenceservices,jobs", "--all", "--cascade=foreground"),
+        *("--ignore-not-found", f"--timeout={GONE_S}s"),
+        timeout_s=GONE_S + 15,
+    )
+    kubectl.run(
+        *("wait", "pods", "--all", "--for=delete", f"--timeout={GONE_S}s"), timeout_s=GONE_S + 15
+    )
+    kubectl.run(
+        *("delete", "namespace", kubectl.namespace, "--ignore-not-found", f"--timeout={GONE_S}s"),
+        timeout_s=GONE_S + 15,
+    )
+
+
 def _clear(place: Stand, say: Progress) -> None:
     say("namespace", f"deleting {place.namespace}")
-    place.kubectl.run("delete", "namespace", place.namespace, "--ignore-not-found", "--wait=false")
+    _delete_namespace(place.kubectl)
