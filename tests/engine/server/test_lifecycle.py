@@ -99,6 +99,7 @@ def test_admin_drain_and_its_undoing() -> None:
         assert int(refused.headers["retry-after"]) >= 1
         assert refused.headers["connection"] == "close"
         assert running.value("rejected_total", reason="draining") == 1
+        assert running.value("requests_received_total") == 2  # the refused one counts elsewhere
 
         stream.join(20)
         assert stream.lines[-1] == "data: [DONE]"

@@ -92,12 +92,17 @@ class Call:
     def _admit(self) -> None:
         lengths = [len(prompt) for prompt in self._prompts]
         metering = self._service.metering
+        try:
+            self._service.check_open()
+        except UnavailableError as refusal:
+            for _ in lengths:
+                metering.redirect(str(refusal.code))
+            raise
         for length in lengths:
             metering.offer(length)
         try:
-            self._service.check_open()
             self._service.admission.enter(lengths)
-        except (OverloadedError, UnavailableError) as refusal:
+        except OverloadedError as refusal:
             for _ in lengths:
                 metering.refuse(str(refusal.code))
             raise

@@ -114,11 +114,9 @@ REQUESTS_RUNNING = _gauge("requests_running", "Requests with KV blocks in the ba
 REQUESTS_WAITING = _gauge("requests_waiting", "Requests admitted and not yet running.", TIERED)
 WAITING_TOKENS = _gauge("waiting_tokens", "Tokens still to prefill of waiting requests.", TIERED)
 REQUESTS_RECEIVED = _counter(
-    "requests_received_total", "Valid prompts received, refused ones included.", TIERED
+    "requests_received_total", "Valid prompts received, overload refusals included.", TIERED
 )
-PROMPT_TOKENS_RECEIVED = _counter(
-    "prompt_tokens_received_total", "Prompt tokens received, refused ones included.", TIERED
-)
+PROMPT_TOKENS_RECEIVED = _counter("prompt_tokens_received_total", "Their prompt tokens.", TIERED)
 REQUESTS = _counter(
     "requests_total", "Requests ended, by outcome.", ("model_name", "tier", "outcome")
 )

@@ -35,8 +35,16 @@ class Metering:
         self.metrics.received.inc()
         self.metrics.prompt_tokens_received.inc(prompt_tokens)
 
+    def redirect(self, reason: str) -> None:
+        """Counts a valid prompt that belongs to another replica: loading, draining, dead.
+
+        It is no load and no sample here: the proxy asks the next replica, and a request
+        counts once, where it ends.
+        """
+        self.metrics.rejected(reason)
+
     def refuse(self, reason: str) -> None:
-        """Counts a valid prompt that was turned away."""
+        """Counts a valid prompt that was turned away for good: too much waits."""
         self.metrics.rejected(reason)
         self.board.refuse()
         self.metrics.judged(good=False)
