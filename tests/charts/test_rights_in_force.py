@@ -74,8 +74,10 @@ def test_its_work_is_allowed(operator: Rest) -> None:
     done("GET", f"{core}/secrets/a-admin")
     for path in (f"{core}/pods", f"{core}/services", f"{core}/configmaps", f"{apps}/deployments"):
         done("GET", path)
-    scale = done("GET", f"{apps}/deployments/a/scale")
-    done("PUT", f"{apps}/deployments/a/scale", {**scale, "spec": {"replicas": 2}})
+    scale = child("autoscaling/v1", "Scale", "a", spec={"replicas": 2})
+    version = done("GET", f"{apps}/deployments/a/scale")["metadata"]["resourceVersion"]
+    scale["metadata"] = {"name": "a", "namespace": "default", "resourceVersion": version}
+    done("PATCH", f"{apps}/deployments/a/scale{APPLIED}", scale, APPLY)
     cost = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-1"}}}
     done("PATCH", f"{core}/pods/a-pod", cost, MERGE)
     done("PATCH", f"{COLLECTION}/a/status", {"status": {"readyReplicas": 1}}, MERGE)
