@@ -69,8 +69,12 @@ class _NotFullError(Exception):
 
 
 def open_session() -> aiohttp.ClientSession:
-    """A session that never reuses a connection and has no limit on how many are open."""
-    connector = aiohttp.TCPConnector(limit=0, force_close=True)
+    """A session that never reuses a connection and has no limit on how many are open.
+
+    A name is looked up every five minutes: the address of a Service stays, and a lookup
+    that fails would read as a lost request.
+    """
+    connector = aiohttp.TCPConnector(limit=0, force_close=True, ttl_dns_cache=300)
     return aiohttp.ClientSession(
         connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
     )

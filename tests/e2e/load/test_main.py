@@ -11,7 +11,6 @@ from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 from typing import Any
 
-import pytest
 from aiohttp import web
 
 from e2e.load.record import Outcome, read_records
@@ -93,25 +92,11 @@ async def test_its_sources_alone_are_enough(serve: Serve, tmp_path: Path) -> Non
     assert (process.returncode, errors) == (0, "")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (("--rate", "0", "--duration", "1"), "argument --rate: 0 is not above zero"),
-        (("--rate", "x", "--duration", "1"), "argument --rate: 'x' is not a number"),
-        (("--rate", "999", "--duration", "999"), "the plan holds about 998001 requests"),
-        (("--rate", "1", "--duration", "1", "--mix", "x"), "argument --mix: mix 'x' is not"),
-        (
-            ("--rate", "1", "--duration", "1", "--plan", "burst", "--burst", "30"),
-            "--burst 30 must be below --every 30",
-        ),
-    ],
-)
-async def test_wrong_flags_are_one_line_and_code_2(changes: tuple[str, ...], message: str) -> None:
-    process = await start("--url", "http://x", "--model", "m", *changes)
+async def test_a_wrong_flag_is_one_line_and_code_2() -> None:
+    process = await start("--url", "http://x", "--model", "m", "--rate", "0", "--duration", "1")
     lines, errors = await finish(process)
-    last = errors.splitlines()[-1]
     assert (process.returncode, lines) == (2, [])
-    assert last.startswith(f"python -m e2e.load: error: {message}")
+    assert errors.splitlines()[-1].startswith("python -m e2e.load: error: argument --rate: 0")
 
 
 def test_each_source_fits_a_config_map() -> None:
