@@ -1,0 +1,134 @@
+"""`python -m bench.quick`: output tokens/s beside `transformers serve`, in a few minutes.
+
+32 streams at once, 128 tokens in, 64 out, greedy, the same safetensors directory. In each
+round both servers are started in turn, warmed up and measured; the order alternates. Ends
+with one line `bench-quick: ok|short|void ...`: ok where the median ratio is at least 1.0,
+void where other processes used more than a tenth of the machine. Exit code 0 for ok only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import shlex
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from bench.contender import PACELINE, TRANSFORMERS, Contender, ContenderError, serving
+from bench.export import export
+from bench.machine import CpuTimes, facts
+from bench.streams import Burst, run_burst
+from bench.table import Sample, Verdict, judge, markdown
+
+RESULTS = Path(__file__).parent / "results"
+ORDER = (PACELINE, TRANSFORMERS)
+
+
+def make_prompts(tokenizer: Tokenizer, count: int, length: int, seed: int) -> list[str]:
+    """Distinct texts of exactly `length` tokens: words that are one token each."""
+    draw = random.Random(seed)
+    words = [
+        text
+        for text, _ in tokenizer.get_vocab().items()
+        if text.startswith("Ġ") and text[1:].isascii() and text[1:].isalpha()
+    ]
+    words = sorted(word.replace("Ġ", " ") for word in words)
+    prompts = ["".join(draw.choices(words, k=length)) for _ in range(count)]
+    for prompt in prompts:
+        found = len(tokenizer.encode(prompt).ids)
+        if found != length:
+            raise ContenderError(f"a prompt has {found} tokens instead of {length}")
+    return prompts
+
+
+def measure(contender: Contender, model: Path, args: argparse.Namespace, seed: int) -> Sample:
+    """Starts the server, warms it up with one burst, measures the next."""
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    bursts: list[Burst] = []
+    with serving(contender, model, args.log) as url:
+        for turn in range(2):
+            prompts = make_prompts(tokenizer, args.streams, args.input_tokens, seed * 2 + turn)
+            before = CpuTimes.now()
+            bursts.append(
+                asyncio.run(run_burst(url, contender, str(model), prompts, args.output_tokens))
+            )
+            others = CpuTimes.now().others_since(before)
+    return Sample(contender.name, bursts[-1], others)
+
+
+def run(args: argparse.Namespace) -> Verdict:
+    """All rounds; writes the results."""
+    model = export(args.model, args.cache / "bench")
+    samples: list[Sample] = []
+    for turn in range(args.rounds):
+        for contender in ORDER if turn % 2 == 0 else ORDER[::-1]:
+            sample = measure(contender, model, args, turn)
+            samples.append(sample)
+            print(
+                f"round {turn + 1}: {sample.name}: {sample.burst.tokens_per_s:.0f} tokens/s, "
+                f"others {sample.others:.0%}",
+                flush=True,
+            )
+    verdict = judge(samples, PACELINE.name, TRANSFORMERS.name)
+    _write(samples, verdict, args)
+    return verdict
+
+
+def _write(samples: list[Sample], verdict: Verdict, args: argparse.Namespace) -> None:
+    now = datetime.now(UTC)
+    command = shlex.join(["python", "-m", "bench.quick", *sys.argv[1:]])
+    setting = f"{args.streams} streams, {args.input_tokens} in, {args.output_tokens} out"
+    known = {"command": command, "load": setting, "model": args.model.name} | facts()
+    text = markdown(samples, verdict, known, now)
+    content: dict[str, Any] = {
+        "time": now.isoformat(timespec="seconds"),
+        "facts": known,
+        "verdict": asdict(verdict),
+        "samples": [asdict(sample) for sample in samples],
+    }
+    RESULTS.mkdir(exist_ok=True)
+    stem = RESULTS / f"quick-{now:%Y-%m-%d}"
+    stem.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
+    stem.with_suffix(".md").write_text(text)
+    print(text)
+
+
+def _arguments() -> argparse.Namespace:
+    cache = Path(os.environ.get("PACELINE_CACHE") or Path.home() / ".cache" / "paceline")
+    default = cache / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    parser = argparse.ArgumentParser(prog="python -m bench.quick", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--streams", type=int, default=32)
+    parser.add_argument("--input-tokens", type=int, default=128)
+    parser.add_argument("--output-tokens", type=int, default=64)
+    parser.add_argument(
+        "--model", type=Path, default=Path(os.environ.get("PACELINE_MODEL") or default)
+    )
+    parser.add_argument("--cache", type=Path, default=cache, help="folder of the exported model")
+    args = parser.parse_args()
+    args.log = args.cache / "logs" / "bench-quick.log"
+    args.log.parent.mkdir(parents=True, exist_ok=True)
+    return args
+
+
+def main() -> int:
+    """Entry point; returns the exit code."""
+    try:
+        verdict = run(_arguments())
+    except (ContenderError, OSError) as error:
+        print(f"bench-quick: failed: {error}", file=sys.stderr)
+        return 1
+    print(verdict.line)
+    return 0 if verdict.word == "ok" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
