@@ -55,11 +55,12 @@ def pod(number: int = 1, **more: Any) -> PodObservation:
     return PodObservation(**given)
 
 
-def fleet(pods: int = 2, **more: Any) -> FleetObservation:
+def fleet(pods: int | tuple[PodObservation, ...] = 2, **more: Any) -> FleetObservation:
+    made = tuple(pod(n + 1) for n in range(pods)) if isinstance(pods, int) else pods
     given: dict[str, Any] = {
         "now_s": 1000.0,
-        "pods": tuple(pod(n + 1) for n in range(pods)),
-        "desired_replicas": pods,
+        "pods": made,
+        "desired_replicas": len(made),
         "desired_tunables": Tunables(max_num_batched_tokens=512, max_num_running_seqs=64),
         **more,
     }

@@ -11,6 +11,7 @@ from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.window import Latency, StepClass, Window, slo_key
 
 ENOUGH_SAMPLES = 100
+LEAST_SAMPLES = 20
 LONGEST_WINDOW_S = 300.0
 ONE_SIDED_90 = 1.2816
 
@@ -85,4 +86,5 @@ def _met(attainment: float | None, samples: float, wanted: float) -> bool | None
         return None
     if attainment >= wanted:
         return True
-    return False if wilson(attainment, samples)[1] < wanted else None
+    proven = samples >= LEAST_SAMPLES and wilson(attainment, samples)[1] < wanted
+    return False if proven else None

@@ -98,7 +98,7 @@ def _estimate(s: Situation) -> ModelEstimate | None:
     if not plant.prefill.steps and not plant.decode.steps:
         return None
     law, budget = plant.prefill.law, s.knobs.max_num_batched_tokens
-    rps = s.capacity[0] if s.model_usable else None
+    rps = s.capacity[0] if s.capacity is not None else None
     return ModelEstimate(
         base_ms=law.base_ms,
         per_prefill_token_ms=law.per_prefill_token_ms,

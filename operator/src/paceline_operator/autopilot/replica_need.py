@@ -89,9 +89,9 @@ def _feed_forward(s: Situation) -> Need:
             forecast=1, wanted=1, keep=1, reason=Reason.NO_TRAFFIC,
             message="No requests in the last minute.", capacity_rps=None,
         )  # fmt: skip
-    rps, limit = s.capacity
-    if not s.model_usable:
+    if s.capacity is None:
         return _unknown(now, Reason.MODEL_LEARNING, "The step-time model is still learning.")
+    rps, limit = s.capacity
     if rps <= LEAST_RPS:
         text = f"By the model no load at all fits within the objectives (bound by {limit})."
         return _unknown(now, Reason.INFEASIBLE, text)
@@ -102,7 +102,7 @@ def _feed_forward(s: Situation) -> Need:
     wanted = max(1, ceil((demand + backlog) / usable))
     text = (
         f"{phrases.rps(demand)} expected, {phrases.rps(rps)} per replica at budget "
-        f"{s.coming_budget} (bound by {limit.value if limit else 'nothing'})"
+        f"{s.capacity_budget} (bound by {limit.value if limit else 'nothing'})"
     )
     if wanted > forecast:
         text += f", and {round(s.waiting_tokens)} prompt tokens waiting"
@@ -128,7 +128,8 @@ def _backlog_rps(s: Situation) -> float:
     by_tokens = s.waiting_tokens / max(1.0, s.plant.workload.prompt_mean)
     waiting = max(by_tokens, float(sum(p.waiting for p in s.fleet.serving)))
     # What one replica clears within its TTFT target is a queue, not a backlog.
-    usual = (s.ttft_target_ms or 1e3) / 1e3 * s.capacity[0] * len(s.fleet.serving)
+    rps = s.capacity[0] if s.capacity is not None else 0.0
+    usual = (s.ttft_target_ms or 1e3) / 1e3 * rps * len(s.fleet.serving)
     return max(0.0, waiting - usual) / max(SHORTEST_DRAIN_S, 2 * s.cold_start_s)
 
 

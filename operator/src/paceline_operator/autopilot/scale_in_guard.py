@@ -37,7 +37,7 @@ def _squeezed(s: Situation) -> bool:
 
 
 def _untrusted(s: Situation) -> bool:
-    return s.has_traffic and not s.model_trusted
+    return s.has_traffic and s.capacity is None
 
 
 def _cooling(s: Situation) -> bool:

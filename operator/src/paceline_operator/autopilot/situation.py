@@ -24,6 +24,8 @@ from paceline_operator.autopilot.workload import observe
 REPLICA_EVERY_S = 15.0
 RECENT_S = 60.0
 SETTLE_S = 20.0
+RELIABLE_SD = 0.25
+BACK_OFF = 0.8
 RAISE_FACTOR = 1.25
 _FRESH_SHARE = 0.5
 _Z95 = 1.645
@@ -214,9 +216,25 @@ class Situation:
         return self.ladder().down(min(self.cap_or_floor, reachable))
 
     @cached_property
-    def capacity(self) -> tuple[float, Bound | None]:
-        """Of one replica at the budget that will then be in force."""
-        return self.capacity_at(self.coming_budget)
+    def capacity_budget(self) -> int | None:
+        """Largest budget up to the coming one at which the model is reliable, else None.
+
+        Light load says little about full steps; a capacity at a smaller budget is a safe
+        one, since a larger budget never carries less.
+        """
+        ladder, budget = self.ladder(), self.coming_budget
+        while self.plant.uncertainty(budget) > RELIABLE_SD:
+            lower = ladder.down(BACK_OFF * budget)
+            if lower >= budget:
+                return None
+            budget = lower
+        return budget
+
+    @cached_property
+    def capacity(self) -> tuple[float, Bound | None] | None:
+        """Of one replica at the budget that will then be in force; None while unknown."""
+        budget = self.capacity_budget
+        return None if budget is None else self.capacity_at(budget)
 
 
 def understand(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) -> Situation:

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from paceline_operator.autopilot.demand import Demand, forecast
+from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.window import Counter, Window
+from paceline_operator.autopilot.workload import Workload
+from tests.operator.autopilot.build import fleet, window
+
+WORK = Workload(prompt_mean=100.0)
+
+
+def offered(*rates: float) -> FleetObservation:
+    """Slices of 5 s with these rates of requests of 100 tokens, oldest first."""
+
+    def cut(place: int, rate: float) -> Window:
+        start_s = 5.0 * place
+        return window(start_s, start_s + 5, counters={Counter.PROMPT_TOKENS_RECEIVED: 500 * rate})
+
+    return fleet(slices=tuple(cut(n, r) for n, r in enumerate(rates)))
+
+
+def expected(*rates: float, memory_s: float = 60.0) -> Demand:
+    return forecast(offered(*rates), WORK, horizon_s=30.0, memory_s=memory_s)
+
+
+def test_nothing_offered_is_nothing_expected() -> None:
+    assert expected(*[0.0] * 24) == Demand()
+    assert forecast(fleet(), WORK, horizon_s=30.0, memory_s=60.0) == Demand()
+
+
+def test_steady_load_is_expected_to_go_on_with_an_allowance_for_chance() -> None:
+    found = expected(*[10.0] * 24)
+    assert found.now_rps == pytest.approx(10.0)
+    assert 10.0 < found.forecast_rps < 11.5
+    assert not found.surging
+
+
+def test_a_step_counts_at_once() -> None:
+    found = expected(*[10.0] * 23, 30.0)
+    assert found.surging
+    assert found.now_rps == pytest.approx(30.0)
+    assert 30.0 < found.forecast_rps < 33.0
+
+
+def test_chance_is_no_step() -> None:
+    assert not expected(*[1.0] * 23, 1.8).surging
+
+
+def test_a_ramp_is_carried_on() -> None:
+    found = expected(*[10.0 + 0.3 * n for n in range(12)])
+    assert not found.surging
+    assert found.now_rps == pytest.approx(12.55)
+    assert found.forecast_rps > 12.55 + 0.9  # half the slope over half a minute
+
+
+def test_a_fall_is_believed_once_it_has_lasted() -> None:
+    assert expected(*[20.0] * 12, *[5.0] * 6).forecast_rps > 12
+    assert expected(*[20.0] * 12, *[5.0] * 13).forecast_rps < 6.5
+
+
+def test_a_long_memory_keeps_the_peak_longer() -> None:
+    rates = [20.0] * 40 + [5.0] * 13
+    assert expected(*rates, memory_s=300.0).forecast_rps > 14
+
+
+def test_a_gap_in_the_measurements_is_no_silence() -> None:
+    seen = offered(*[10.0] * 24)
+    holed = fleet(slices=tuple(w for n, w in enumerate(seen.slices) if not 10 <= n < 14))
+    found = forecast(holed, WORK, horizon_s=30.0, memory_s=60.0)
+    assert found.now_rps == pytest.approx(10.0)

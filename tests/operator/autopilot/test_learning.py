@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paceline_operator.autopilot.fleet import FleetObservation, Tunables
+from paceline_operator.autopilot.learning import learned
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.window import Counter, StepClass
+from tests.operator.autopilot.build import auto, fleet, moments, pod, window
+
+STEPS = {StepClass.MIXED: moments(*[(100, 2, 400, 5000, 0.03)] * 5)}
+
+
+def learn(seen: FleetObservation, memory: Memory | None = None, now_s: float = 1000.0) -> Memory:
+    return learned(auto(), seen, memory or Memory(), now_s)
+
+
+def test_a_slice_is_learned_from_once() -> None:
+    seen = fleet(slices=(window(steps=STEPS),))
+    once = learn(seen)
+    assert once.prefill_fit.steps == 5
+    assert learn(seen, once) == once
+
+
+def test_another_template_is_another_plant() -> None:
+    seen = fleet(slices=(window(steps=STEPS),), template_hash="a")
+    known = replace(learn(seen), cold_starts_s=(9.0,), capacity_factor=0.5)
+    other = learn(replace(seen, template_hash="b"), known)
+    assert other.prefill_fit.steps == 0
+    assert other.cold_starts_s == ()
+    assert other.capacity_factor == 1.0
+
+
+def test_a_cold_start_is_measured_once_the_pod_serves() -> None:
+    starting = pod(2, ready=False, ready_since_s=None, created_s=980.0)
+    memory = learn(fleet(pods=(pod(1), starting)))
+    assert memory.cold_starts_s == ()
+    serving = replace(starting, ready=True, ready_since_s=992.0)
+    memory = learn(fleet(pods=(pod(1), serving)), memory)
+    assert memory.cold_starts_s == (12.0,)
+    assert learn(fleet(pods=(pod(1), serving)), memory).cold_starts_s == (12.0,)
+
+
+def test_a_pod_first_seen_ready_tells_nothing() -> None:
+    """A restarted operator does not know whether it was ready before."""
+    assert learn(fleet()).cold_starts_s == ()
+
+
+def test_a_budget_is_proven_by_full_steps_after_the_last_move() -> None:
+    full = window(counters={Counter.STEPS_AT_BUDGET: 3.0})
+    knobs = Tunables(max_num_batched_tokens=640, max_num_running_seqs=64)
+    seen = fleet(slices=(full,), desired_tunables=knobs)
+    assert learn(seen).proven_budget == 640
+    assert learn(seen, Memory(raised_at_s=997.0)).proven_budget == 0
+    assert learn(seen, Memory(proven_budget=1024, proven_at_s=900.0)).proven_budget == 1024
+
+
+def test_manual_replicas_are_dated() -> None:
+    given = auto(replicas=4)
+    memory = learned(given, fleet(), Memory(), 500.0)
+    assert (memory.manual_replicas, memory.manual_since_s) == (4, 500.0)
+    assert learned(given, fleet(), memory, 900.0).manual_since_s == 500.0
+    assert learned(auto(replicas=5), fleet(), memory, 900.0).manual_since_s == 900.0
