@@ -163,13 +163,13 @@ def ticked(case: Case) -> Tick:
     return pilot.step(given_policy, seen, memory, NOW)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases())
 def test_the_same_inputs_give_the_same_outputs(case: Case) -> None:
     assert ticked(case) == ticked(case)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases())
 def test_budgets_are_on_the_ladder_and_inside_all_limits(case: Case) -> None:
     given_policy, seen, _ = case
@@ -184,7 +184,7 @@ def test_budgets_are_on_the_ladder_and_inside_all_limits(case: Case) -> None:
             assert 1 <= action.max_num_running_seqs <= given_policy.max_num_seqs
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases())
 def test_replicas_are_inside_the_limits(case: Case) -> None:
     given_policy, _, _ = case
@@ -195,7 +195,7 @@ def test_replicas_are_inside_the_limits(case: Case) -> None:
                 assert action.replicas <= given_policy.max_replicas
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases())
 def test_only_auto_acts(case: Case) -> None:
     given_policy, seen, _ = case
@@ -208,7 +208,7 @@ def test_only_auto_acts(case: Case) -> None:
             assert "replicas" not in seen.yielded
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases())
 def test_every_decision_is_explained(case: Case) -> None:
     tick = ticked(case)
@@ -221,7 +221,7 @@ def test_every_decision_is_explained(case: Case) -> None:
     assert len([d for d in tick.decisions if d.applied]) == len(tick.actions)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases())
 def test_nothing_is_lowered_blindly(case: Case) -> None:
     given_policy, seen, memory = case
@@ -232,7 +232,7 @@ def test_nothing_is_lowered_blindly(case: Case) -> None:
             assert decision.action not in (Action.LOWER, Action.SCALE_IN)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases())
 def test_no_scale_in_while_a_knob_is_squeezed(case: Case) -> None:
     given_policy, seen, memory = case

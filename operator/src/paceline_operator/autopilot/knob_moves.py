@@ -43,7 +43,9 @@ def budget_move(
     )
 
 
-def seqs_move(s: Situation, seqs: int, reason: Reason, message: str, memory: Memory) -> Move:
+def seqs_move(
+    s: Situation, seqs: int, reason: Reason, message: str, memory: Memory | None = None
+) -> Move:
     """Another cap of running sequences; the budget follows its floor."""
     now = s.knobs.max_num_batched_tokens
     budget = min(s.ladder().ceiling, max(now, budget_floor(seqs, s.ladder().step)))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.itl_rules import above_cap, itl_feedback, restore, squeeze
-from paceline_operator.autopilot.knob_moves import budget_move, hold
+from paceline_operator.autopilot.knob_moves import budget_move, hold, seqs_move
 from paceline_operator.autopilot.move import Move
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.ttft_rules import raise_budget
@@ -32,6 +32,8 @@ def outside_limits(s: Situation) -> Move | None:
         f"Brought the knobs inside the limits: budget {now} -> {budget} of "
         f"[{ladder.floor}, {ladder.ceiling}], running sequences at most {seqs}."
     )
+    if budget == now:
+        return seqs_move(s, seqs, Reason.OUTSIDE_LIMITS, message)
     return budget_move(s, budget, Reason.OUTSIDE_LIMITS, message, seqs=seqs)
 
 
