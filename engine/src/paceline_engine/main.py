@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Final
 
 import uvloop
@@ -28,6 +30,7 @@ _log = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
+    signal.signal(signal.SIGTERM, _end_at_once)  # the first process of a container ignores it
     try:
         options = parse(sys.argv[1:] if arguments is None else arguments)
         _configure_logging(options.log_level)
@@ -35,6 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OptionError, StartError) as error:
         print(f"{COMMAND}: {' '.join(str(error).split())}", file=sys.stderr)
         return EXIT_BAD_START
+
+
+def _end_at_once(_signal: int, _frame: FrameType | None) -> None:
+    """Until the server runs there is nothing to drain."""
+    raise SystemExit(0)
 
 
 def _configure_logging(level: str) -> None:

@@ -89,12 +89,9 @@ def test_stop_string_cuts_before_it(client: OpenAI, stream: bool) -> None:
 def test_stop_token_ends_without_being_shown(client: OpenAI) -> None:
     asked = {"model": MODEL, "prompt": "abc", "seed": 5, "max_tokens": 24}
     whole = client.completions.create(**asked).choices[0].text  # type: ignore[call-overload]
-    words = {
-        text.decode(): i
-        for i, text in enumerate(byte_tokenizer().vocabulary.token_bytes[259:], 259)
-    }
-    word = next(w for w in words if w in whole)
-    answer = client.completions.create(**asked, extra_body={"stop_token_ids": [words[word]]})  # type: ignore[call-overload]
+    ids = {text: i for i, text in enumerate(byte_tokenizer().vocabulary.token_bytes)}
+    word = next(f" {each}" for each in whole.split() if f" {each}".encode() in ids)
+    answer = client.completions.create(**asked, extra_body={"stop_token_ids": [ids[word.encode()]]})  # type: ignore[call-overload]
     assert answer.choices[0].finish_reason == "stop"
     assert answer.choices[0].text == whole[: whole.index(word)]
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openai import OpenAI
 
+from paceline_engine.tokenizer.byte_vocabulary import VOCAB_SIZE
 from tests.support.engine_server import engine_server
 
 TEXT = "/v1/completions"
@@ -39,7 +40,7 @@ def post(http: httpx.Client, path: str, body: object) -> tuple[int, dict[str, An
         (TEXT, {"prompt": [1.5]}, "prompt", "invalid_value"),
         (TEXT, {"prompt": {"a": 1}}, "prompt", "invalid_value"),
         (TEXT, {"prompt": [-1]}, "prompt", None),
-        (TEXT, {"prompt": [1024]}, "prompt", None),
+        (TEXT, {"prompt": [VOCAB_SIZE]}, "prompt", None),
         (TEXT, {"prompt": [10**30]}, "prompt", None),
         (TEXT, {"prompt": ["a"] * 257}, "prompt", None),
         (TEXT, {"prompt": "x", "max_tokens": 0}, "max_tokens", "invalid_value"),
@@ -50,7 +51,7 @@ def post(http: httpx.Client, path: str, body: object) -> tuple[int, dict[str, An
         (TEXT, {"prompt": "x", "seed": 2**63}, "seed", "invalid_value"),
         (TEXT, {"prompt": "x", "stop": ["a"] * 33}, "stop", "invalid_value"),
         (TEXT, {"prompt": "x", "stop": [""]}, "stop", "invalid_value"),
-        (TEXT, {"prompt": "x", "stop_token_ids": [9999]}, "stop_token_ids", None),
+        (TEXT, {"prompt": "x", "stop_token_ids": [VOCAB_SIZE]}, "stop_token_ids", None),
         (TEXT, {"prompt": "x", "stream": "maybe"}, "stream", "invalid_value"),
         (TEXT, {"prompt": "x", "stream_options": 1}, "stream_options", "invalid_value"),
         (TEXT, {"prompt": "x", "n": 2}, "n", "unsupported"),

@@ -10,7 +10,6 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from paceline_engine.server.errors import InternalError
 from paceline_engine.server.service import Service
 
 REQUEST_ID: Final = b"x-request-id"
@@ -50,12 +49,9 @@ class Envelope:
         if scope["type"] != "http":
             return
         own_id = request_id(scope)
-        started = False
 
         async def send_enveloped(message: Message) -> None:
-            nonlocal started
             if message["type"] == "http.response.start":
-                started = True
                 message = {**message, "headers": [*message["headers"], *self._headers(own_id)]}
             await send(message)
 
@@ -63,9 +59,7 @@ class Envelope:
         try:
             await self._app(scope, receive, send_enveloped)
         except Exception as error:  # noqa: BLE001 a defect ends one call, never the server
-            log_defect(error)
-            if not started:  # else the unfinished answer makes uvicorn close the connection
-                await send_error(InternalError("internal error; see the log"), send_enveloped)
+            log_defect(error)  # answered by the application, or cut off by uvicorn if begun
         finally:
             self._service.calls.leave()
 
@@ -74,14 +68,3 @@ class Envelope:
         if self._service.drain.active:
             headers.append((b"connection", b"close"))
         return headers
-
-
-async def send_error(error: InternalError, send: Send) -> None:
-    """Writes an error's answer."""
-    body = error.body()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -11,6 +11,7 @@ from paceline_engine.server.errors import (
     ApiError,
     BadRequestError,
     BodyTooLargeError,
+    InternalError,
     MethodNotAllowedError,
     NotFoundError,
 )
@@ -30,6 +31,7 @@ def bare_app(title: str) -> FastAPI:
     app.add_exception_handler(ApiError, _on_api_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
+    app.add_exception_handler(Exception, _on_defect)
     return app
 
 
@@ -53,3 +55,8 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 
 async def _on_disconnect(_request: Request, _error: Exception) -> Response:
     return Response(status_code=400)  # nobody reads it
+
+
+async def _on_defect(_request: Request, _error: Exception) -> Response:
+    """The framework raises the error again after this answer, so the envelope logs it."""
+    return error_response(InternalError("internal error; the engine's log says where"))
