@@ -9,13 +9,17 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
 
 from tests.support.apiserver import free_ports
 
+T = TypeVar("T")
 END_S = 20.0
 WAIT_S = 30.0
 
@@ -66,16 +70,32 @@ class OperatorProcess:
         """Let it run on."""
         self.process.send_signal(signal.SIGCONT)
 
+    def eventually(self, check: Callable[[], T], within_s: float = WAIT_S) -> T:
+        """Wait for a check to return something true, and return that."""
+        limit = time.monotonic() + within_s
+        while not (found := check()):
+            assert self.process.poll() is None, f"ended early:\n{self.said()}"
+            assert time.monotonic() < limit, f"not within {within_s} s:\n{self.said()}"
+            time.sleep(0.1)
+        return found
+
 
 @contextmanager
 def operator_process(
-    kubeconfig: Path, directory: Path, name: str = "one", **environment: str
+    kubeconfig: Path,
+    directory: Path,
+    name: str = "one",
+    settings: Mapping[str, Any] | None = None,
+    **environment: str,
 ) -> Iterator[OperatorProcess]:
     """Start an operator against an API server, and end it."""
     (port,) = free_ports(1)
     log = directory / f"operator-{name}.log"
+    file = directory / f"settings-{name}.yaml"
+    file.write_text(yaml.safe_dump(dict(settings or {})))
     variables = {
         **os.environ,
+        "PACELINE_SETTINGS": str(file),
         "KUBECONFIG": str(kubeconfig),
         "PACELINE_HTTP_PORT": str(port),
         "POD_NAME": f"operator-{name}",

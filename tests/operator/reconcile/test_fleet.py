@@ -7,10 +7,8 @@ the kubelet and the Deployment controller.
 from __future__ import annotations
 
 import json
-import time
 import urllib.request
 from base64 import b64decode
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ import pytest
 
 from tests.support.engine_pods import (
     ADMIN_PORT,
-    DEPLOYMENTS,
     PODS,
     EnginePod,
     delete_pod,
@@ -28,8 +25,9 @@ from tests.support.engine_pods import (
     settle,
 )
 from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
-from tests.support.operator_process import OperatorProcess, operator_process
+from tests.support.operator_process import OperatorProcess
 from tests.support.rest import MERGE, Rest
+from tests.support.service import condition, replicas, status
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(120)]
 
@@ -46,37 +44,6 @@ SPEC: dict[str, Any] = {
     "routing": {"mode": "Service"},
     "replicas": 2,
 }
-
-
-@pytest.fixture(scope="module")
-def operator(
-    fleets: FleetApi, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OperatorProcess]:
-    directory = tmp_path_factory.mktemp("operator")
-    with operator_process(
-        fleets.server.kubeconfig, directory, "fleet", PACELINE_LEASE_SECONDS="4"
-    ) as process:
-        process.wait_for("leads by lease")
-        yield process
-
-
-def eventually(check: Callable[[], Any], operator: OperatorProcess, within_s: float = 30.0) -> Any:
-    """Wait for a check to return something true, and return that."""
-    limit = time.monotonic() + within_s
-    while not (found := check()):
-        assert operator.process.poll() is None, operator.said()
-        assert time.monotonic() < limit, f"not within {within_s} s:\n{operator.said()}"
-        time.sleep(0.1)
-    return found
-
-
-def status(rest: Rest, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = rest.call("GET", f"{COLLECTION}/{name}").body.get("status", {})
-    return found
-
-
-def replicas(rest: Rest, name: str) -> int:
-    return int(rest.call("GET", f"{DEPLOYMENTS}/{name}/scale").body["spec"].get("replicas", 0))
 
 
 def admin(pod: EnginePod, token: str, path: str) -> dict[str, Any]:
@@ -101,8 +68,8 @@ def start(
     rest = fleets.rest
     made = fleets.create(inference_service(name, SPEC))
     assert made.status == 201, made.message
-    eventually(lambda: status(rest, name), operator)
-    eventually(lambda: replicas(rest, name) == 2, operator)
+    operator.eventually(lambda: status(rest, name))
+    operator.eventually(lambda: replicas(rest, name) == 2)
     secret = rest.call("GET", f"/api/v1/namespaces/default/secrets/{name}-admin").body
     token = b64decode(secret["data"]["token"]).decode()
     folder = directory / f"{name}-tunables"
@@ -123,42 +90,41 @@ def test_push_acknowledge_and_drain(
     rest, name = fleets.rest, "fleet"
     with ExitStack() as stack:
         token, pods = start(fleets, operator, stack, tmp_path, name)
-        budget = eventually(
-            lambda: (b := status(rest, name)["budget"]) and b["acknowledged"] == 2 and b, operator
+        budget = operator.eventually(
+            lambda: (b := status(rest, name)["budget"]) and b["acknowledged"] == 2 and b
         )
         assert (budget["revision"], budget["effective"], budget["total"]) == (0, 512, 2)
 
         # New objectives are a new revision, in the status before any engine has it.
         slos = [{"name": "ttft", "metric": "TTFT", "targetMs": 250}]
         rest.call("PATCH", f"{COLLECTION}/{name}", {"spec": {"slos": slos}}, MERGE)
-        eventually(
-            lambda: (b := status(rest, name)["budget"])["revision"] == 1 and b["acknowledged"] == 2,
-            operator,
+        operator.eventually(
+            lambda: (b := status(rest, name)["budget"])["revision"] == 1 and b["acknowledged"] == 2
         )
         for pod in pods:
             answer = admin(pod, token, "/admin/tunables")
             assert (answer["revision"], answer["slos"][0]["targetMs"]) == (1, 250)
-        eventually(lambda: tunables_file(rest, name)["revision"] == 1, operator)
+        operator.eventually(lambda: tunables_file(rest, name)["revision"] == 1)
 
         # One replica less: the least loaded pod is drained, and nothing is cut.
         streams = [pods[0].stream(400), pods[0].stream(400), pods[1].stream(200)]
         rest.call("PATCH", f"{COLLECTION}/{name}", {"spec": {"replicas": 1}}, MERGE)
-        victim = eventually(lambda: draining(rest), operator)
+        victim = operator.eventually(lambda: draining(rest))
+        assert victim
         assert victim["metadata"]["name"] == pods[1].name
         cost = victim["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"]
         assert int(cost) < 0
-        eventually(lambda: not pods[1].is_ready(), operator)
+        operator.eventually(lambda: not pods[1].is_ready())
         mirror(rest, pods[1])
         assert replicas(rest, name) == 2
         bodies = [stream.read().decode() for stream in streams]
         assert all(body.rstrip().endswith("[DONE]") for body in bodies)
-        eventually(lambda: replicas(rest, name) == 1, operator)
+        operator.eventually(lambda: replicas(rest, name) == 1)
         delete_pod(rest, pods[1].name)
         settle(rest, name, 1)
-        eventually(lambda: status(rest, name)["replicas"] == 1, operator)
+        operator.eventually(lambda: status(rest, name)["replicas"] == 1)
         assert draining(rest) is None
-        ready = next(c for c in status(rest, name)["conditions"] if c["type"] == "Ready")
-        assert ready["status"] == "True"
+        assert condition(rest, name, "Ready")["status"] == "True"
         delete_pod(rest, pods[0].name)
         fleets.delete(name)
 

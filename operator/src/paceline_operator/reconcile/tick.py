@@ -28,7 +28,7 @@ from paceline_operator.reconcile.session import Session, dump_writers
 log = logging.getLogger(__name__)
 
 FAST_S = 1.0
-IDLE_S = 30.0
+IDLE_S = 15.0
 
 
 async def tick(ctx: Context, key: Key) -> float | None:

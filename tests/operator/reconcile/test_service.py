@@ -1,0 +1,212 @@
+"""What the operator does with one object, on a real API server, without any pod."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.support.engine_pods import settle
+from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
+from tests.support.operator_process import OperatorProcess
+from tests.support.rest import APPLY, MERGE
+from tests.support.service import (
+    CORE,
+    DEPLOYMENTS,
+    condition,
+    paths,
+    replicas,
+    status,
+    versions,
+)
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(90)]
+
+SPEC: dict[str, Any] = {
+    "engine": {"device": {"type": "Simulated"}},
+    "slos": [{"name": "ttft", "metric": "TTFT", "targetMs": 500}],
+    "scaling": {"mode": "Off"},
+}
+CONDITIONS = [
+    "Ready", "Reconciling", "Stalled", "MetricsFresh", "SLOMet", "SLOFeasible", "ScalingLimited",
+    "Conflict",
+]  # fmt: skip
+
+
+def create(fleets: FleetApi, name: str, **fields: Any) -> None:
+    made = fleets.create(inference_service(name, {**SPEC, **fields}))
+    assert made.status == 201, made.message
+
+
+def test_one_object_becomes_a_fleet_and_every_condition_is_set(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    create(fleets, "whole", scaling={"minReplicas": 2, "maxReplicas": 4})
+    operator.eventually(lambda: len(versions(fleets.rest, "whole")) == len(paths("whole")))
+    operator.eventually(lambda: replicas(fleets.rest, "whole") == 2)
+    found = operator.eventually(lambda: status(fleets.rest, "whole"))
+    assert [each["type"] for each in found["conditions"]] == CONDITIONS
+    assert found["observedGeneration"] == 1
+    assert condition(fleets.rest, "whole", "Ready")["status"] == "False"
+
+
+def test_nothing_is_written_in_the_steady_state_nor_by_a_second_apply(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    manifest = inference_service("steady", SPEC)
+    path = f"{COLLECTION}/steady?fieldManager=user&force=true"
+    assert fleets.rest.call("PATCH", path, manifest, APPLY).status == 201
+    before = settled(fleets, operator, "steady")
+    assert fleets.rest.call("PATCH", path, manifest, APPLY).status == 200
+    # Make it look again, and wait until it has: another object's pass comes after this one's.
+    create(fleets, "steady-marker")
+    settled(fleets, operator, "steady-marker")
+    passes = ticks(operator)
+    operator.eventually(lambda: ticks(operator) >= passes)
+    assert versions(fleets.rest, "steady") == before
+
+
+def ticks(operator: OperatorProcess) -> float:
+    _, text = operator.get("/metrics")
+    lines = (line for line in text.splitlines() if line.startswith("paceline_operator_ticks_total"))
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
+def settled(fleets: FleetApi, operator: OperatorProcess, name: str) -> dict[str, str]:
+    """Versions that stayed the same over two seconds."""
+    operator.eventually(lambda: len(versions(fleets.rest, name)) == len(paths(name)))
+
+    def same() -> dict[str, str] | None:
+        first = versions(fleets.rest, name)
+        time.sleep(2.0)
+        return first if versions(fleets.rest, name) == first else None
+
+    return operator.eventually(same) or {}
+
+
+def test_scale_in_mode_off_is_the_value(fleets: FleetApi, operator: OperatorProcess) -> None:
+    create(fleets, "off")
+    operator.eventually(lambda: replicas(fleets.rest, "off") == 1)
+    fleets.server.kubectl("scale", "infs/off", "--replicas=3")
+    operator.eventually(lambda: replicas(fleets.rest, "off") == 3)
+    operator.eventually(lambda: status(fleets.rest, "off")["desiredReplicas"] == 3)
+
+
+def test_scale_in_mode_auto_is_a_floor_with_an_expiry(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    create(fleets, "auto", scaling={"minReplicas": 1, "maxReplicas": 5})
+    operator.eventually(lambda: replicas(fleets.rest, "auto") == 1)
+    fleets.server.kubectl("scale", "infs/auto", "--replicas=3")
+    operator.eventually(lambda: replicas(fleets.rest, "auto") == 3)
+    limited = operator.eventually(
+        lambda: (
+            (c := condition(fleets.rest, "auto", "ScalingLimited")).get("status") == "True" and c
+        )
+    )
+    assert limited
+    assert limited["reason"] == "ManualFloor"
+    assert "until 20" in limited["message"]
+
+
+def test_one_foreign_write_is_adopted_and_a_second_makes_the_knob_yield(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    create(fleets, "fought")
+    operator.eventually(lambda: replicas(fleets.rest, "fought") == 1)
+    operator.eventually(lambda: "scaled default/fought" in operator.said())
+    fleets.server.kubectl("scale", "deployment/fought", "--replicas=2")
+    operator.eventually(lambda: len(status(fleets.rest, "fought")["memory"]["writers"]) == 1)
+    assert condition(fleets.rest, "fought", "Conflict")["status"] == "False"
+    settle(fleets.rest, "fought", 2)
+    # After the disturbance the value the user asked for stands again.
+    operator.eventually(lambda: replicas(fleets.rest, "fought") == 1, within_s=45)
+    fleets.server.kubectl("scale", "deployment/fought", "--replicas=4")
+    conflict = operator.eventually(
+        lambda: (c := condition(fleets.rest, "fought", "Conflict"))["status"] == "True" and c
+    )
+    assert conflict
+    assert "replicas is left to kubectl" in conflict["message"]
+    operator.eventually(lambda: status(fleets.rest, "fought")["desiredReplicas"] == 4)
+    assert replicas(fleets.rest, "fought") == 4
+
+
+def test_an_autoscaler_on_the_deployment_makes_the_knob_yield(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "hpa"}
+    body = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "scaler"},
+        "spec": {"scaleTargetRef": target, "maxReplicas": 9},
+    }
+    collection = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+    assert fleets.rest.call("POST", collection, body).status == 201
+    create(fleets, "hpa")
+    conflict = operator.eventually(
+        lambda: (c := condition(fleets.rest, "hpa", "Conflict")).get("status") == "True" and c
+    )
+    assert conflict
+    assert "HorizontalPodAutoscaler scaler" in conflict["message"]
+
+
+def test_what_cannot_be_served_is_stalled_and_said(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    create(fleets, "refused", model={"uri": "hf://org/model"}, engine={"device": {"type": "CPU"}})
+    stalled = operator.eventually(
+        lambda: (c := condition(fleets.rest, "refused", "Stalled")).get("status") == "True" and c
+    )
+    assert stalled
+    assert stalled["reason"] == "UnsupportedModel"
+    assert "hf:// is not supported yet" in stalled["message"]
+    assert condition(fleets.rest, "refused", "Ready")["status"] == "False"
+    assert replicas(fleets.rest, "refused") is None
+
+
+def test_drift_is_repaired(fleets: FleetApi, operator: OperatorProcess) -> None:
+    create(fleets, "drift")
+    settled(fleets, operator, "drift")
+    path = f"{CORE}/services/drift"
+    fleets.rest.call("PATCH", path, {"spec": {"selector": {"x": "y"}}}, MERGE)
+    operator.eventually(
+        lambda: (
+            fleets.rest.call("GET", path).body["spec"]["selector"].get("paceline.dev/component")
+            == "proxy"
+        )
+    )
+
+
+def test_an_object_of_someone_else_is_left_alone(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    mine = {
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs-tunables"},
+        "data": {"a": "b"},
+    }  # fmt: skip
+    assert fleets.rest.call("POST", f"{CORE}/configmaps", mine).status == 201
+    create(fleets, "theirs")
+    operator.eventually(lambda: "ConfigMap theirs-tunables exists and belongs" in operator.said())
+    kept = fleets.rest.call("GET", f"{CORE}/configmaps/theirs-tunables").body
+    assert kept["data"] == {"a": "b"}
+    assert fleets.rest.call("GET", f"{DEPLOYMENTS}/theirs").status == 404
+
+
+def test_deletion_waits_for_nobody(fleets: FleetApi, operator: OperatorProcess) -> None:
+    create(fleets, "brief")
+    settled(fleets, operator, "brief")
+    found = fleets.rest.call("GET", f"{COLLECTION}/brief").body
+    assert "finalizers" not in found["metadata"]
+    fleets.delete("brief")
+    assert fleets.rest.call("GET", f"{COLLECTION}/brief").status == 404
+
+
+def test_kopf_leaves_no_trace(fleets: FleetApi, operator: OperatorProcess) -> None:
+    create(fleets, "clean")
+    settled(fleets, operator, "clean")
+    for path in paths("clean"):
+        text = str(fleets.rest.call("GET", path).body)
+        assert "kopf" not in text
+        assert "zalando" not in text

@@ -1,0 +1,142 @@
+"""The process: bad starts, probes, and two of them on one lease."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.fleet_api import FleetApi, inference_service
+from tests.support.operator_process import operator_process
+from tests.support.rest import MERGE, Rest
+
+EXIT_LEASE_LOST = 3
+LEASE_S = "3"
+NAMESPACE = "failover"
+GROUP = f"/apis/paceline.dev/v1alpha1/namespaces/{NAMESPACE}/inferenceservices"
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+SPEC: dict[str, Any] = {
+    "engine": {"device": {"type": "Simulated"}},
+    "scaling": {"mode": "Off"},
+    "routing": {"mode": "Service"},
+}
+
+
+def started(**environment: str) -> subprocess.CompletedProcess[str]:
+    given = {**os.environ, "PACELINE_HTTP_PORT": "0", **environment}
+    return subprocess.run(
+        [sys.executable, "-m", "paceline_operator.main"],
+        env=given, capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("workers: 0", "workers: Input should be greater than or equal to 1"),
+        ("workers: [", "is not YAML"),
+        ("maxMode: Always", "maxMode: Input should be 'Off', 'Recommend' or 'Auto'"),
+    ],
+)
+def test_bad_settings_end_with_one_line(tmp_path: Path, content: str, said: str) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(content)
+    done = started(PACELINE_SETTINGS=str(file))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_no_cluster_ends_with_one_line(tmp_path: Path) -> None:
+    done = started(KUBECONFIG=str(tmp_path / "absent"))
+    assert done.returncode == 2
+    assert "no cluster to talk to" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_bad_variable_ends_with_one_line() -> None:
+    done = started(PACELINE_HTTP_PORT="many")
+    assert done.returncode == 2
+    assert "paceline_http_port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def namespace(fleets: FleetApi) -> str:
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    assert fleets.rest.call("POST", "/api/v1/namespaces", body).status == 201
+    return NAMESPACE
+
+
+def settings(lease: str) -> dict[str, Any]:
+    return {"watchNamespaces": [NAMESPACE], "leaseNamespace": NAMESPACE, "leaseName": lease}
+
+
+@pytest.mark.apiserver
+def test_probes_metrics_and_an_orderly_end(
+    fleets: FleetApi, namespace: str, tmp_path: Path
+) -> None:
+    with operator_process(fleets.server.kubeconfig, tmp_path, "p", settings("probes")) as one:
+        one.wait_for("leads by lease")
+        assert one.get("/healthz") == (200, "ok")
+        assert one.get("/readyz") == (200, "ok")
+        assert "paceline_operator_queue_depth" in one.get("/metrics")[1]
+        one.process.terminate()
+        assert one.process.wait(20) == 0
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/probes"
+    assert fleets.rest.call("GET", path).body["spec"].get("holderIdentity", "") == ""
+
+
+@pytest.mark.apiserver
+@pytest.mark.timeout(120)
+def test_a_stopped_leader_is_replaced_and_ends_when_it_wakes(
+    fleets: FleetApi, namespace: str, tmp_path: Path
+) -> None:
+    config, given = fleets.server.kubeconfig, settings("failover")
+    rest = fleets.rest
+    with (
+        operator_process(config, tmp_path, "old", given, PACELINE_LEASE_SECONDS=LEASE_S) as old,
+        operator_process(config, tmp_path, "new", given, PACELINE_LEASE_SECONDS=LEASE_S) as new,
+    ):
+        leader, other = (old, new) if leads(old, new) is old else (new, old)
+        assert rest.call("POST", GROUP, inference_service("moved", SPEC)).status == 201
+        leader.eventually(lambda: image(rest) == "paceline-engine:latest")
+
+        leader.pause()
+        other.wait_for("leads by lease")
+        other.eventually(lambda: change(rest, "engine:2"))
+        other.eventually(lambda: image(rest) == "engine:2")
+        # The old leader wakes to a change it would act on, and must not.
+        change(rest, "engine:3")
+        other.eventually(lambda: image(rest) == "engine:3")
+        written = deployment(rest)["metadata"]["resourceVersion"]
+        leader.resume()
+        assert leader.process.wait(20) == EXIT_LEASE_LOST
+        assert "lease failover" in leader.said()
+        assert deployment(rest)["metadata"]["resourceVersion"] == written
+        assert other.process.poll() is None
+
+
+def leads(*processes: Any) -> Any:
+    """The one of several processes that leads."""
+    return processes[0].eventually(
+        lambda: next((p for p in processes if "leads by lease" in p.said()), None)
+    )
+
+
+def deployment(rest: Rest) -> dict[str, Any]:
+    return rest.call("GET", f"{DEPLOYMENTS}/moved").body
+
+
+def image(rest: Rest) -> str | None:
+    found = deployment(rest).get("spec")
+    return None if found is None else str(found["template"]["spec"]["containers"][0]["image"])
+
+
+def change(rest: Rest, to: str) -> bool:
+    body = {"spec": {"engine": {"image": to}}}
+    return rest.call("PATCH", f"{GROUP}/moved", body, MERGE).status == 200
