@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from paceline_engine.main import prepare
+from paceline_engine.planning import StartError
 from paceline_engine.server.flags import Flag
+from paceline_engine.server.options import OptionError, parse
 
 SIMULATED = ["--device=simulated", "--port=0", "--health-port=0", "--admin-port=0"]
 
@@ -67,27 +72,58 @@ def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         (["serve", "--device=simulated", "--model=/nowhere/m.gguf"], ["/nowhere/m.gguf"]),
     ],
 )
-def test_bad_starts(arguments: list[str], words: list[str]) -> None:
+def test_bad_starts_are_explained(arguments: list[str], words: list[str]) -> None:
+    """In this process, for speed; `test_exit_code_and_line` runs the command itself."""
+    with pytest.raises((OptionError, StartError)) as caught:
+        prepare(parse(arguments))
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["serve", "--nonsense"], ["--nonsense"]),
+        (["serve", "--model=/nowhere/model.gguf"], ["/nowhere/model.gguf"]),
+        (["serve", *SIMULATED, "--kv-cache-memory=1Mi"], ["too little memory"]),
+    ],
+)
+def test_exit_code_and_line(arguments: list[str], words: list[str]) -> None:
     assert_refused(run(*arguments), *words)
 
 
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"GGUF\x03\x00\x00\x00" + b"\xff" * 64])
-def test_broken_model_file(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_broken_model_file(tmp_path: Path, content: bytes, device: str) -> None:
     path = tmp_path / "broken.gguf"
     path.write_bytes(content)
-    assert_refused(run("serve", f"--model={path}"), str(path))
+    with pytest.raises(StartError, match=re.escape(str(path))) as caught:
+        prepare(parse(["serve", f"--model={path}", f"--device={device}"]))
+    assert "\n" not in str(caught.value)
 
 
 def test_empty_directory_is_no_model(tmp_path: Path) -> None:
-    assert_refused(run("serve", f"--model={tmp_path}"), str(tmp_path))
+    with pytest.raises(StartError, match=re.escape(str(tmp_path))):
+        prepare(parse(["serve", f"--model={tmp_path}"]))
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
 
 
 @pytest.mark.parametrize("flag", ["--port", "--health-port", "--admin-port"])
-def test_used_port(flag: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        done = run("serve", *SIMULATED, "--host=127.0.0.1", f"{flag}={port}")
-    assert_refused(done, flag, str(port), "in use")
+def test_used_port(flag: str, taken: int) -> None:
+    with pytest.raises(StartError, match="in use") as caught:
+        prepare(parse(["serve", *SIMULATED, "--host=127.0.0.1", f"{flag}={taken}"]))
+    assert f"127.0.0.1:{taken}" in str(caught.value)
+    assert flag in str(caught.value)
+
+
+def test_used_port_of_the_command(taken: int) -> None:
+    done = run("serve", *SIMULATED, "--host=127.0.0.1", f"--port={taken}")
+    assert_refused(done, "--port", "in use")
 
 
 def test_help_lists_every_flag() -> None:

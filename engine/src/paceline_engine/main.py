@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from types import FrameType
 from typing import Final
 
@@ -124,12 +125,19 @@ def _access(options: ServeOptions) -> Access:
 
 def _ports(options: ServeOptions) -> Ports:
     """Binds the ports; without a token the admin port is for this machine only."""
-    admin_host = options.host if options.admin_token_file else LOOPBACK
-    try:
-        return Ports(
-            api=bind(options.host, options.port, Flag.PORT),
-            health=bind(options.host, options.health_port, Flag.HEALTH_PORT),
-            admin=bind(admin_host, options.admin_port, Flag.ADMIN_PORT),
-        )
-    except PortError as error:
-        raise StartError(str(error)) from error
+    hosts = {
+        Flag.PORT: (options.host, options.port),
+        Flag.HEALTH_PORT: (options.host, options.health_port),
+        Flag.ADMIN_PORT: (
+            options.host if options.admin_token_file else LOOPBACK,
+            options.admin_port,
+        ),
+    }
+    with ExitStack() as bound:
+        try:
+            sockets = [bound.enter_context(bind(*hosts[flag], flag)) for flag in hosts]
+        except PortError as error:
+            raise StartError(str(error)) from error
+        bound.pop_all()
+    api, health, admin = sockets
+    return Ports(api=api, health=health, admin=admin)
