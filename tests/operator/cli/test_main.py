@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -93,3 +94,19 @@ def test_a_server_that_is_away_is_one_line(fleets: FleetApi, tmp_path: Path) -> 
     assert done.returncode == 1
     assert done.stderr.startswith("error: the API server cannot be asked")
     assert done.stderr.count("\n") == 1
+
+
+def test_watch_goes_on_until_interrupted(fleets: FleetApi) -> None:
+    environment = {**os.environ, "KUBECONFIG": str(fleets.server.kubeconfig)}
+    command = [str(PROGRAM), "status", "chat", "--watch", "--json"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        looks = 0
+        for line in process.stdout:  # one document ends with a brace of its own
+            looks += line == "}\n"
+            if looks == 2:
+                break
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+    assert process.returncode == 130

@@ -60,8 +60,15 @@ def test_moments_and_objectives_find_their_place() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "<html>no</html>", "up 1\n", 'paceline_engine_step_moments_total{class="odd",term="n"} 1'],
+    ["", "<html>no</html>", "up 1\n", "paceline_engine_requests_running{", "paceline_engine_x 1"],
 )
 def test_what_is_no_engine_is_refused(text: str) -> None:
     with pytest.raises(ScrapeError):
         parse(text)
+
+
+def test_a_kind_of_step_of_a_newer_engine_is_passed_over() -> None:
+    text = EngineText()
+    text.add(names.STEP_MOMENTS, 4, term="n", **{"class": "speculative"})
+    text.add(names.STEP_MOMENTS, 2, term="n", **{"class": "mixed"})
+    assert set(parse(text.render()).totals.steps) == {StepClass.MIXED}

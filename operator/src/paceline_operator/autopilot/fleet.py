@@ -98,7 +98,7 @@ class FleetObservation:
         pods: All existing pods, the deleted ones that still run included.
         slices: Merged measurements, oldest first, adjoining, about 5 s each, the last
             300 s at most; gaps mean that nothing was reported then.
-        desired_replicas: What the child's `/scale` asks for now.
+        desired_replicas: Replicas wanted so far; `/scale` follows once victims are empty.
         desired_tunables: What is pushed to the engines now, None before the first push.
         template_hash: Current pod template.
         rolling_out: Whether pods of another template are being replaced.

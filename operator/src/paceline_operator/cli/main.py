@@ -117,6 +117,7 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
 
 def _print_json(value: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    sys.stdout.flush()
 
 
 def _console() -> Console:

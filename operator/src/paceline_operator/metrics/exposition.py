@@ -55,6 +55,7 @@ _GAUGES = {
     names.TUNABLES_REVISION.full_name,
     names.START_TIME.full_name,
 }
+_CLASSES = frozenset(StepClass)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +131,7 @@ class _Collected:
             counter = COUNTERS[name]
             self._counters[counter] = self._counters.get(counter, 0.0) + value
         elif name == names.STEP_MOMENTS.full_name:
-            step_class = StepClass(sample.labels["class"])
-            self._terms.setdefault(step_class, {})[sample.labels["term"]] = value
+            self._add_moment(sample.labels, value)
         elif name == names.SLO_SAMPLES.full_name:
             self._add_slo(sample.labels, value)
         elif name == names.CACHE_CONFIG.full_name:
@@ -140,8 +140,13 @@ class _Collected:
         else:
             self._add_histogram(name, sample.labels, value)
 
+    def _add_moment(self, labels: Mapping[str, str], value: float) -> None:
+        if labels["class"] in _CLASSES:  # a newer engine may know more of them
+            terms = self._terms.setdefault(StepClass(labels["class"]), {})
+            terms[labels["term"]] = terms.get(labels["term"], 0.0) + value
+
     def _add_slo(self, labels: Mapping[str, str], value: float) -> None:
-        key = slo_key(labels["slo"], int(labels["target_ms"]))
+        key = slo_key(labels["slo"], int(float(labels["target_ms"])))
         counts = SloCounts(good=value) if labels["outcome"] == "good" else SloCounts(bad=value)
         self._slo[key] = self._slo.get(key, SloCounts()) + counts
 
