@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from queue import Empty, Queue
 
@@ -115,3 +116,11 @@ def engine_server(
         reader.join()
         if process.stderr is not None:
             process.stderr.close()
+
+
+def eventually(check: Callable[[], bool], within_s: float = 10) -> None:
+    """Waits for a state that another process reaches by itself."""
+    deadline = time.monotonic() + within_s
+    while not check():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)

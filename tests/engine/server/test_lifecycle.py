@@ -5,26 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from queue import Queue
 
 import httpx
 import pytest
 
-from tests.support.engine_server import EngineServer, engine_server
+from tests.support.engine_server import EngineServer, engine_server, eventually
 
 SLOW_LAW = "base_ms=30,per_token_ms=0"
 TEXT = "/v1/completions"
 LONG = {"prompt": "x", "max_tokens": 2000, "stream": True}
-
-
-def eventually(check: Callable[[], bool], within_s: float = 10) -> None:
-    """Waits for a state that another process reaches by itself."""
-    deadline = time.monotonic() + within_s
-    while not check():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
 
 
 class Streaming(threading.Thread):

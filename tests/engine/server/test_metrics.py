@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import threading
 import time
 from collections.abc import Iterator
 
@@ -13,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from paceline_engine.server import metric_names as names
 from tests.engine.server.conftest import MODEL
-from tests.support.engine_server import EngineServer, engine_server
+from tests.support.engine_server import EngineServer, engine_server, eventually
 
 LAW = "base_ms=20,per_token_ms=0"
 SLOS = [
@@ -120,19 +122,48 @@ def test_moments_add_up(fresh: EngineServer) -> None:
     assert fresh.value("step_duration_seconds_count") == 6
 
 
+@contextlib.contextmanager
+def full_queue(server: EngineServer) -> Iterator[None]:
+    """One request runs, the cap lets no other in, and two wait."""
+    body = {"revision": 2, "maxNumBatchedTokens": 512, "maxNumRunningSeqs": 1, "slos": SLOS}
+    assert httpx.put(server.admin + "/admin/tunables", json=body).status_code == 200
+    url = server.api + "/v1/completions"
+    endless = {"max_tokens": 5000, "stream": True}
+    with httpx.stream("POST", url, json={"prompt": "run", **endless}) as running:
+        lines = running.iter_lines()
+        next(lines)
+        waiting = threading.Thread(
+            target=httpx.post, args=(url,), kwargs={"json": {"prompt": ["a", "b"], "max_tokens": 1}}
+        )
+        waiting.start()
+        eventually(lambda: server.value("requests_waiting") == 2)
+        yield
+    waiting.join(20)
+
+
 def test_refusals_are_offered_load_and_bad_samples(fresh: EngineServer) -> None:
-    body = {"prompt": ["one", "two", "six"], "max_tokens": 1}
-    refused = httpx.post(fresh.api + "/v1/completions", json=body)
-    assert refused.status_code == 429
-    assert int(refused.headers["retry-after"]) >= 1
-    assert refused.json()["error"]["code"] == "queued_requests"
-    assert fresh.value("requests_received_total") == 3
-    assert fresh.value("prompt_tokens_received_total") == 9
-    assert fresh.value("rejected_total", reason="queued_requests") == 3
-    assert fresh.value("requests_total") == 0
-    assert slo(fresh, "ttft-loose") == (0, 3)
-    assert slo(fresh, "itl-loose") == (0, 0)
-    assert fresh.value("goodput_requests_total", outcome="bad") == 3
+    with full_queue(fresh):
+        good, bad = slo(fresh, "ttft-loose")
+        body = {"prompt": "refuse", "max_tokens": 1}
+        refused = httpx.post(fresh.api + "/v1/completions", json=body)
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) >= 1
+        assert refused.json()["error"]["code"] == "queued_requests"
+        assert refused.json()["error"]["type"] == "rate_limit_error"
+        assert fresh.value("requests_received_total") == 4
+        assert fresh.value("prompt_tokens_received_total") == 3 + 2 + 6
+        assert fresh.value("rejected_total", reason="queued_requests") == 1
+        assert slo(fresh, "ttft-loose") == (good, bad + 1)
+        assert fresh.value("goodput_requests_total", outcome="bad") == 1
+        assert slo(fresh, "ttft-tight") == (0, 4)  # late already while they wait
+    eventually(lambda: fresh.value("requests_total") == 3)
+    assert fresh.value("requests_total", outcome="length") == 2
+
+
+def test_what_can_never_wait_is_refused_for_good(fresh: EngineServer) -> None:
+    answer = httpx.post(fresh.api + "/v1/completions", json={"prompt": ["a", "b", "c"]})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "prompt"
 
 
 def test_what_is_invalid_is_no_load(fresh: EngineServer) -> None:

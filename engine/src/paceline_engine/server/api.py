@@ -55,7 +55,9 @@ class _Routes:
         self._check_key(request)
         body = parse_body(CompletionRequest, await self._read(request))
         check_model(body, self._model_name)
-        prompts = await completion_prompts(body, self._service.tokenizer)
+        prompts = await completion_prompts(
+            body, self._service.tokenizer, self._service.settings.max_queued_requests
+        )
         return self._answer(request, body, prompts, "prompt", CompletionShape(*self._identity()))
 
     async def chat(self, request: Request) -> Response:

@@ -31,8 +31,15 @@ def check_model(body: SamplingFields, model_name: str) -> None:
         )
 
 
-async def completion_prompts(body: CompletionRequest, tokenizer: Tokenizer) -> list[TokenIds]:
+async def completion_prompts(
+    body: CompletionRequest, tokenizer: Tokenizer, max_prompts: int
+) -> list[TokenIds]:
     """Token ids of each prompt.
+
+    Args:
+        body: The checked body.
+        tokenizer: The model's.
+        max_prompts: Prompts that may wait at all; `MAX_PROMPTS` holds too.
 
     Raises:
         BadRequestError: Too many prompts, text that cannot be encoded, or unknown ids.
@@ -40,9 +47,10 @@ async def completion_prompts(body: CompletionRequest, tokenizer: Tokenizer) -> l
     prompts = body.prompts()
     if not prompts:
         raise BadRequestError("prompt: must hold at least one token", param="prompt")
-    if len(prompts) > MAX_PROMPTS:
+    limit = min(MAX_PROMPTS, max_prompts)
+    if len(prompts) > limit:
         raise BadRequestError(
-            f"prompt: {len(prompts)} prompts in one call; the limit is {MAX_PROMPTS}",
+            f"prompt: {len(prompts)} prompts in one call; the limit is {limit}",
             param="prompt",
         )
     return [await _encode(prompt, tokenizer) for prompt in prompts]
