@@ -172,6 +172,16 @@ def test_what_would_be_computed_wrongly_is_refused(
         read_model_config(path)
 
 
+def test_a_model_without_heads_is_one_line(whole: Path) -> None:
+    content = bytearray(whole.read_bytes())
+    key = b"llama.attention.head_count"
+    at = content.index(key) + len(key) + 4  # past the value's type
+    content[at : at + 4] = bytes(4)
+    whole.write_bytes(content)
+    with pytest.raises(CorruptCheckpointError, match="states num_heads as 0"):
+        read_model_config(whole)
+
+
 def test_another_architecture_is_named(tmp_path: Path) -> None:
     path = tiny_gguf.write(tmp_path / "m.gguf", WEIGHTS, architecture="gemma")
     with pytest.raises(UnsupportedModelError, match="'gemma'; supported is 'llama'"):

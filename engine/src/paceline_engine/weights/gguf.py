@@ -11,6 +11,7 @@ import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
 from numpy.typing import NDArray
 
+from paceline_engine.weights.consistency import check_config, check_tensor
 from paceline_engine.weights.errors import CorruptCheckpointError, UnsupportedModelError
 from paceline_engine.weights.gguf_header import (
     GgufHeader,
@@ -69,7 +70,7 @@ class GgufCheckpoint:
         try:
             self._header = read_header(path, self._data)
             self._check_length()
-            self.config = _model_config(path, self._header)
+            self.config = check_config(path, _model_config(path, self._header))
         except Exception:
             self._data.close()
             raise
@@ -77,6 +78,7 @@ class GgufCheckpoint:
     def tensor(self, name: str) -> NDArray[np.float32]:
         """Dequantises one tensor; see `Checkpoint.tensor`."""
         entry = self._entry(name)
+        check_tensor(self._path, self.config, name, entry.shape)
         values = self._dequantise(name, entry)
         if name.endswith("self_attn.q_proj.weight"):
             return _halves_rotated(values, self.config.num_heads)
@@ -211,7 +213,7 @@ def _model_config(path: Path, header: GgufHeader) -> ModelConfig:
         num_layers=meta.integer("llama.block_count"),
         num_heads=num_heads,
         num_kv_heads=meta.integer("llama.attention.head_count_kv", num_heads),
-        head_dim=meta.integer("llama.attention.key_length", hidden_size // num_heads),
+        head_dim=meta.integer("llama.attention.key_length", hidden_size // max(num_heads, 1)),
         context_length=meta.integer("llama.context_length"),
         rope_theta=meta.number("llama.rope.freq_base", 10_000.0),
         rms_norm_eps=meta.number("llama.attention.layer_norm_rms_epsilon", 1e-5),

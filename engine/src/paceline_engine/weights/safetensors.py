@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from paceline_engine.weights.consistency import check_config, check_tensor
 from paceline_engine.weights.errors import (
     CheckpointNotFoundError,
     CorruptCheckpointError,
@@ -61,6 +62,7 @@ class SafetensorsCheckpoint:
             raise UnsupportedModelError(
                 shard, f"stores {name} as {values.dtype}; quantised weights are not supported yet"
             )
+        check_tensor(shard, self.config, name, tuple(values.shape))
         array: NDArray[np.float32] = values.float().numpy()
         return array
 
@@ -125,8 +127,8 @@ def _model_config(path: Path) -> ModelConfig:
         )
     _refuse_unsupported(file, raw)
     try:
-        return _llama_config(path, raw)
-    except (KeyError, TypeError, ValueError) as error:
+        return check_config(file, _llama_config(path, raw))
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise CorruptCheckpointError(file, f"lacks or misstates {error}") from error
 
 

@@ -1,0 +1,55 @@
+"""Sizes that cannot belong to a model, and tensors of another shape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from paceline_engine.weights import CorruptCheckpointError, open_checkpoint, read_model_config
+from tests.support import tiny_gguf, tiny_llama
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"num_attention_heads": 0, "head_dim": None}, "config.json"),
+        ({"num_hidden_layers": 0}, "states num_layers as 0"),
+        ({"vocab_size": -5}, "states vocab_size as -5"),
+        ({"num_key_value_heads": 4}, "6 heads, no multiple of 4"),
+        ({"head_dim": 7}, "odd width 7"),
+    ],
+)
+def test_impossible_sizes_are_one_line(tmp_path: Path, changes: dict[str, Any], text: str) -> None:
+    weights = tiny_llama.tensors(tiny_llama.SHAPE)
+    with pytest.raises(CorruptCheckpointError, match=text) as raised:
+        read_model_config(tiny_llama.write(tmp_path, changes, weights))
+    assert "\n" not in str(raised.value)
+
+
+WRONG = {
+    "model.embed_tokens.weight": (40, 512),
+    "model.norm.weight": (512,),
+    "model.layers.0.self_attn.q_proj.weight": (512, 256),
+    "model.layers.0.self_attn.v_proj.weight": (256, 256),
+    "model.layers.0.self_attn.o_proj.weight": (256, 512),
+    "model.layers.0.mlp.down_proj.weight": (512, 256),
+}
+
+
+@pytest.mark.parametrize("form", ["gguf", "safetensors"])
+@pytest.mark.parametrize(("name", "shape"), WRONG.items(), ids=WRONG.keys())
+def test_a_tensor_of_another_shape_is_named(
+    tmp_path: Path, name: str, shape: tuple[int, ...], form: str
+) -> None:
+    weights = tiny_llama.tensors(tiny_gguf.SHAPE) | {name: np.zeros(shape, np.float32)}
+    path = (
+        tiny_gguf.write(tmp_path / "m.gguf", weights)
+        if form == "gguf"
+        else tiny_llama.write(tmp_path / "m", tiny_gguf.SHAPE, weights)
+    )
+    with open_checkpoint(path) as checkpoint, pytest.raises(CorruptCheckpointError) as raised:
+        checkpoint.tensor(name)
+    assert f"tensor {name} of shape {list(shape)} where " in str(raised.value)
