@@ -5,11 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
+import msgspec
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from paceline_engine.server.access import TokenFile, bearer_token
 from paceline_engine.server.answer import Answer, EventStream, WholeAnswer
+from paceline_engine.server.answer_wire import ModelCard, ModelList
 from paceline_engine.server.body import read_body
 from paceline_engine.server.call import Call
 from paceline_engine.server.error_routes import bare_app
@@ -26,7 +28,7 @@ from paceline_engine.server.sampling_fields import SamplingFields
 from paceline_engine.server.service import Service
 from paceline_engine.server.shape import ChatShape, CompletionShape, Shape
 from paceline_engine.server.validation import parse_body
-from paceline_engine.server.wire import ChatRequest, CompletionRequest, ModelCard, ModelList
+from paceline_engine.server.wire import ChatRequest, CompletionRequest
 
 
 def create_api(service: Service, keys: TokenFile | None) -> FastAPI:
@@ -71,7 +73,7 @@ class _Routes:
     async def models(self, request: Request) -> Response:
         """GET /v1/models."""
         self._check_key(request)
-        return _json(ModelList(data=(self._card(),)).model_dump_json())
+        return _json(ModelList(data=(self._card(),)))
 
     async def model(self, request: Request, name: str) -> Response:
         """GET /v1/models/NAME."""
@@ -81,7 +83,7 @@ class _Routes:
                 f"the model {name[:100]!r} is not served here; {self._model_name!r} is",
                 param="model",
             )
-        return _json(self._card().model_dump_json())
+        return _json(self._card())
 
     @property
     def _model_name(self) -> str:
@@ -123,5 +125,5 @@ class _Routes:
         return WholeAnswer(call, shape)
 
 
-def _json(body: str) -> Response:
-    return Response(body, media_type="application/json")
+def _json(body: ModelCard | ModelList) -> Response:
+    return Response(msgspec.json.encode(body), media_type="application/json")

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Self
 
+from paceline_engine.server.answer_wire import Usage
 from paceline_engine.server.errors import OverloadedError, UnavailableError
 from paceline_engine.server.generation import Generation, Piece
 from paceline_engine.server.sampling_fields import SamplingFields
 from paceline_engine.server.service import Service
-from paceline_engine.server.wire import Usage
 
 Indexed = tuple[int, Piece]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
-from pydantic import BaseModel
+import msgspec
+from msgspec import UNSET, UnsetType
 from typing_extensions import override
 
-from paceline_engine.server.generation import Piece
-from paceline_engine.server.wire import (
+from paceline_engine.server.answer_wire import (
     AssistantMessage,
     ChatChoice,
     ChatChunk,
@@ -19,6 +19,7 @@ from paceline_engine.server.wire import (
     TextChoice,
     Usage,
 )
+from paceline_engine.server.generation import Piece
 
 
 class Shape(Protocol):
@@ -44,8 +45,7 @@ class Shape(Protocol):
         ...
 
 
-def _dump(model: BaseModel, *, with_usage: bool = True) -> bytes:
-    return model.model_dump_json(exclude=None if with_usage else {"usage"}).encode()
+_dump: Final = msgspec.json.encode
 
 
 class CompletionShape(Shape):
@@ -56,7 +56,9 @@ class CompletionShape(Shape):
         self._created = created
         self._model = model
 
-    def _answer(self, choices: tuple[TextChoice, ...], usage: Usage | None = None) -> Completion:
+    def _answer(
+        self, choices: tuple[TextChoice, ...], usage: Usage | UnsetType | None
+    ) -> Completion:
         return Completion(
             id=self._id, created=self._created, model=self._model, choices=choices, usage=usage
         )
@@ -72,7 +74,7 @@ class CompletionShape(Shape):
     @override
     def chunk(self, index: int, piece: Piece, *, is_first: bool, with_usage: bool) -> bytes:
         choice = TextChoice(index=index, text=piece.text, finish_reason=piece.finish_reason)
-        return _dump(self._answer((choice,)), with_usage=with_usage)
+        return _dump(self._answer((choice,), None if with_usage else UNSET))
 
     @override
     def closing(self, usage: Usage) -> bytes:
@@ -87,7 +89,9 @@ class ChatShape(Shape):
         self._created = created
         self._model = model
 
-    def _chunk(self, choices: tuple[ChatChunkChoice, ...], usage: Usage | None = None) -> ChatChunk:
+    def _chunk(
+        self, choices: tuple[ChatChunkChoice, ...], usage: Usage | UnsetType | None
+    ) -> ChatChunk:
         return ChatChunk(
             id=self._id, created=self._created, model=self._model, choices=choices, usage=usage
         )
@@ -115,10 +119,10 @@ class ChatShape(Shape):
     def chunk(self, index: int, piece: Piece, *, is_first: bool, with_usage: bool) -> bytes:
         choice = ChatChunkChoice(
             index=index,
-            delta=ChatDelta(content=piece.text, role="assistant" if is_first else None),
+            delta=ChatDelta(content=piece.text, role="assistant" if is_first else UNSET),
             finish_reason=piece.finish_reason,
         )
-        return _dump(self._chunk((choice,)), with_usage=with_usage)
+        return _dump(self._chunk((choice,), None if with_usage else UNSET))
 
     @override
     def closing(self, usage: Usage) -> bytes:
