@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import re
+import socket
 import subprocess
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from paceline_operator.domain import proxy
 from tests.support.fleet import PLATFORM, spec
 
+HAPROXY = "/usr/sbin/haproxy"
+PIECES = 10
 SPEC = spec(rollout={"drainSeconds": 60})
 
 
@@ -15,7 +23,7 @@ def test_haproxy_accepts_the_configuration(tmp_path: Path) -> None:
     file = tmp_path / "haproxy.cfg"
     file.write_text(proxy.config("chat", "team-a", SPEC))
     done = subprocess.run(
-        ["/usr/sbin/haproxy", "-c", "-f", str(file)], capture_output=True, text=True, check=False
+        [HAPROXY, "-c", "-f", str(file)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "[WARNING]" not in done.stderr
@@ -56,3 +64,63 @@ def test_a_new_configuration_rolls_the_proxy() -> None:
     one = proxy.template("chat", SPEC, PLATFORM, "a")
     other = proxy.template("chat", SPEC, PLATFORM, "b")
     assert one["metadata"]["annotations"] != other["metadata"]["annotations"]
+
+
+async def test_each_streamed_piece_passes_at_once(tmp_path: Path) -> None:
+    """Without `http-no-delay` HAProxy holds pieces back for 150 ms, to send several at once."""
+    seen = asyncio.Event()
+
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(PIECES):
+            seen.clear()
+            writer.write(b"3\r\nabc\r\n")
+            await writer.drain()
+            await seen.wait()
+        writer.write(b"0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    backend = server.sockets[0].getsockname()[1]
+    async with server, _running_proxy(tmp_path, backend) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        started = time.monotonic()
+        for _ in range(PIECES):
+            await reader.readuntil(b"abc\r\n")
+            seen.set()
+        took_s = time.monotonic() - started
+        writer.close()
+    assert took_s < PIECES * 0.05
+
+
+@contextlib.asynccontextmanager
+async def _running_proxy(folder: Path, backend: int) -> AsyncIterator[int]:
+    """HAProxy with the rendered configuration, in front of one server on loopback."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    text = proxy.config("chat", "team-a", SPEC)
+    text = re.sub(r"server-template .*", f"server engine 127.0.0.1:{backend} no-check", text)
+    text = text.replace("bind :8000", f"bind 127.0.0.1:{port}")
+    text = text.replace("bind :8001", f"bind unix@{folder}/health.sock")
+    config = folder / "haproxy.cfg"
+    config.write_text(text)
+    child = await asyncio.create_subprocess_exec(HAPROXY, "-db", "-q", "-f", str(config))
+    try:
+        await _listening(port)
+        yield port
+    finally:
+        child.kill()
+        await child.wait()
+
+
+async def _listening(port: int) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            with contextlib.suppress(ConnectionRefusedError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                return
+            await asyncio.sleep(0.05)

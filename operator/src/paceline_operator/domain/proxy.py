@@ -44,6 +44,7 @@ defaults
     timeout http-keep-alive 60s
     timeout queue 10s
     option http-server-close
+    option http-no-delay
     option abortonclose
     option redispatch 1
     retries 3
