@@ -122,7 +122,8 @@ def _by_pause(s: Situation, found: Limits, wish: tuple[int, int] | None) -> Scal
     inward = found.clamp(wish[1]) < now and pause in (Pause.IN, Pause.ALL)
     if not (out or inward):
         return None
-    text = f"Demand asks for {wish[0] if out else wish[1]} replicas, but scaling is paused."
+    asked = phrases.counted(wish[0] if out else wish[1], "replica")
+    text = f"Demand asks for {asked}, but scaling is paused."
     return ScalingLimit(reason=Reason.PAUSED, message=text)
 
 
