@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paceline_operator.domain.names import OPERATOR
@@ -21,13 +21,22 @@ MAX_KEPT = 8
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Replicas were written by `manager` at `time_s`."""
+    """Replicas were written by someone else.
+
+    Attributes:
+        manager: Field manager of the writer.
+        time_s: When the operator saw it; a server keeps no time for writes of `/scale`.
+        replicas: The value.
+        in_force: Whether it still stands; the operator has not written since.
+    """
 
     manager: str
     time_s: float
+    replicas: int
+    in_force: bool = True
 
 
-def foreign_write(deployment: Mapping[str, Any]) -> Write | None:
+def foreign_owner(deployment: Mapping[str, Any]) -> str | None:
     """Who wrote the replicas in force, None where that was the operator or nobody.
 
     A manager that wrote the value the operator had written shares the field; that is no
@@ -37,7 +46,7 @@ def foreign_write(deployment: Mapping[str, Any]) -> Write | None:
     if not owners or any(entry.get("manager") == OPERATOR for entry in owners):
         return None
     last = max(owners, key=lambda entry: seconds(entry.get("time")) or 0.0)
-    return Write(str(last.get("manager", "unknown")), seconds(last.get("time")) or 0.0)
+    return str(last.get("manager", "unknown"))
 
 
 def is_claimed(deployment: Mapping[str, Any]) -> bool:
@@ -57,15 +66,32 @@ def _owners(deployment: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     ]
 
 
-def noted(known: tuple[Write, ...], write: Write | None, now_s: float) -> tuple[Write, ...]:
-    """Writes to remember: the known ones that still count, and a new one.
+def noted(
+    known: tuple[Write, ...], owner: str | None, replicas: int, now_s: float
+) -> tuple[tuple[Write, ...], Write | None]:
+    """Writes to remember, and the one that is new.
 
-    The newest stays for good: a write is new only if it was not seen before.
+    Args:
+        known: Writes remembered so far, oldest first.
+        owner: Who wrote the replicas in force, None for the operator.
+        replicas: Replicas in force.
+        now_s: Moment of the pass.
     """
-    if write is not None and write not in known:
-        known = (*known, write)
-    recent = tuple(each for each in known if now_s - each.time_s <= 2 * WINDOW_S)
-    return (recent or known[-1:])[-MAX_KEPT:]
+    last = known[-1] if known else None
+    if owner is None:
+        if last is not None and last.in_force:
+            known = (*known[:-1], replace(last, in_force=False))
+        return _recent(known, now_s), None
+    if last is not None and last.in_force and (last.manager, last.replicas) == (owner, replicas):
+        return _recent(known, now_s), None
+    new = Write(owner, now_s, replicas)
+    return _recent((*known, new), now_s), new
+
+
+def _recent(known: tuple[Write, ...], now_s: float) -> tuple[Write, ...]:
+    """What still counts; one in force stays, or it would look new again."""
+    kept = tuple(each for each in known if each.in_force or now_s - each.time_s <= 2 * WINDOW_S)
+    return kept[-MAX_KEPT:]
 
 
 def fighter(known: Iterable[Write], now_s: float) -> str | None:

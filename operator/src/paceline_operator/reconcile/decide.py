@@ -100,9 +100,10 @@ def _consult(seen: Observed, spec: InferenceServiceSpec, base: Plan, known: Agre
 
 
 def _ownership(seen: Observed) -> tuple[tuple[Write, ...], Write | None, dict[str, str]]:
-    write = None if seen.deployment is None else ownership.foreign_write(seen.deployment)
-    adopted = write if write is not None and write not in seen.writers else None
-    writers = ownership.noted(seen.writers, write, seen.now_s)
+    writers, adopted = seen.writers, None
+    if seen.deployment is not None and seen.scale is not None:
+        owner = ownership.foreign_owner(seen.deployment)
+        writers, adopted = ownership.noted(writers, owner, seen.scale, seen.now_s)
     other = seen.autoscaler or ownership.fighter(writers, seen.now_s)
     return writers, adopted, {Knob.REPLICAS.value: other} if other else {}
 

@@ -58,15 +58,29 @@ class Session:
 
 
 def load_writers(stored: Mapping[str, Any] | None) -> tuple[Write, ...]:
-    """Foreign writes remembered in a status; what cannot be read is left out."""
-    found = (stored or {}).get("writers") or ()
-    return tuple(
-        Write(str(each["manager"]), float(each["time"]))
-        for each in found
-        if isinstance(each, dict) and "manager" in each and "time" in each
-    )
+    """Foreign writes remembered in a status; none where they cannot be read."""
+    try:
+        return tuple(
+            Write(
+                manager=str(each["manager"]),
+                time_s=float(each["time"]),
+                replicas=int(each["replicas"]),
+                in_force=bool(each["inForce"]),
+            )
+            for each in (stored or {}).get("writers") or ()
+        )
+    except (KeyError, TypeError, ValueError):
+        return ()
 
 
 def dump_writers(writers: tuple[Write, ...]) -> list[dict[str, Any]]:
     """Foreign writes as JSON values."""
-    return [{"manager": each.manager, "time": each.time_s} for each in writers]
+    return [
+        {
+            "manager": each.manager,
+            "time": round(each.time_s, 3),
+            "replicas": each.replicas,
+            "inForce": each.in_force,
+        }
+        for each in writers
+    ]
