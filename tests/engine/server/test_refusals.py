@@ -152,6 +152,7 @@ def test_unknown_path_and_method(http: httpx.Client) -> None:
         (http.get("/v1/nothing"), 404),
         (http.get(TEXT), 405),
         (http.post("/v1/models"), 405),
+        (http.get("/v1/nothing", headers={"host": "["}), 404),
     ):
         assert answer.status_code == status
         assert answer.json()["error"]["type"] == "invalid_request_error"

@@ -45,10 +45,12 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     if error.status_code == 404:
-        return error_response(NotFoundError(f"there is no {request.url.path[:100]} here"))
+        return error_response(NotFoundError(f"there is no {request.scope['path'][:100]} here"))
     if error.status_code == 405:
         return error_response(
-            MethodNotAllowedError(f"{request.method} does not go with {request.url.path[:100]}")
+            MethodNotAllowedError(
+                f"{request.method} does not go with {request.scope['path'][:100]}"
+            )
         )
     return error_response(BadRequestError("the request cannot be served as it is"))
 
