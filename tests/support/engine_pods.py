@@ -64,10 +64,8 @@ class EnginePod:
 
 
 @contextmanager
-def engine_pod(
-    rest: Rest, service: str, token: str, directory: Path, *flags: str
-) -> Iterator[EnginePod]:
-    """Start an engine, and create a ready pod for it."""
+def running_engine(service: str, token: str, directory: Path, *flags: str) -> Iterator[EnginePod]:
+    """Start a simulated engine on an address of its own, and wait until it serves."""
     host = next(_hosts)
     name, ip = f"{service}-{host}", f"127.0.0.{host}"
     token_file = directory / f"{name}.token"
@@ -86,7 +84,6 @@ def engine_pod(
             assert process.poll() is None, f"the engine ended:\n{log}"
             assert time.monotonic() < limit, f"the engine is not ready:\n{log}"
             time.sleep(0.05)
-        create_pod(rest, service, pod)
         yield pod
     finally:
         process.terminate()
@@ -95,6 +92,16 @@ def engine_pod(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+@contextmanager
+def engine_pod(
+    rest: Rest, service: str, token: str, directory: Path, *flags: str
+) -> Iterator[EnginePod]:
+    """Start an engine, and create a ready pod for it."""
+    with running_engine(service, token, directory, *flags) as pod:
+        create_pod(rest, service, pod)
+        yield pod
 
 
 def create_pod(rest: Rest, service: str, pod: EnginePod) -> None:
@@ -135,4 +142,13 @@ def settle(rest: Rest, service: str, replicas: int) -> None:
     assert done.status == 200, done.message
 
 
-__all__ = ["ADMIN_PORT", "EnginePod", "create_pod", "delete_pod", "engine_pod", "mirror", "settle"]
+__all__ = [
+    "ADMIN_PORT",
+    "EnginePod",
+    "create_pod",
+    "delete_pod",
+    "engine_pod",
+    "mirror",
+    "running_engine",
+    "settle",
+]

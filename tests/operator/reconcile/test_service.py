@@ -110,6 +110,7 @@ def test_scale_in_mode_auto_is_a_floor_with_an_expiry(
     assert "until 20" in limited["message"]
 
 
+@pytest.mark.slow
 def test_one_foreign_write_is_adopted_and_a_second_makes_the_knob_yield(
     fleets: FleetApi, operator: OperatorProcess
 ) -> None:
@@ -166,6 +167,23 @@ def test_what_cannot_be_served_is_stalled_and_said(
     assert replicas(fleets.rest, "refused") is None
 
 
+def test_what_the_server_rejects_is_stalled_and_said(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    create(fleets, "rejected", template={"spec": {"restartPolicy": "Sometimes"}})
+    stalled = operator.eventually(
+        lambda: (c := condition(fleets.rest, "rejected", "Stalled")).get("status") == "True" and c
+    )
+    assert stalled
+    assert stalled["reason"] == "RejectedByServer"
+    assert "restartPolicy" in stalled["message"]
+    # Mended, it goes on by itself.
+    body = {"spec": {"template": {"spec": {"restartPolicy": "Always"}}}}
+    fleets.rest.call("PATCH", f"{COLLECTION}/rejected", body, MERGE)
+    operator.eventually(lambda: condition(fleets.rest, "rejected", "Stalled")["status"] == "False")
+    assert replicas(fleets.rest, "rejected") == 1
+
+
 def test_drift_is_repaired(fleets: FleetApi, operator: OperatorProcess) -> None:
     create(fleets, "drift")
     settled(fleets, operator, "drift")
@@ -188,7 +206,12 @@ def test_an_object_of_someone_else_is_left_alone(
     }  # fmt: skip
     assert fleets.rest.call("POST", f"{CORE}/configmaps", mine).status == 201
     create(fleets, "theirs")
-    operator.eventually(lambda: "ConfigMap theirs-tunables exists and belongs" in operator.said())
+    stalled = operator.eventually(
+        lambda: (c := condition(fleets.rest, "theirs", "Stalled")).get("status") == "True" and c
+    )
+    assert stalled
+    assert stalled["reason"] == "NameTaken"
+    assert "ConfigMap theirs-tunables exists and belongs" in stalled["message"]
     kept = fleets.rest.call("GET", f"{CORE}/configmaps/theirs-tunables").body
     assert kept["data"] == {"a": "b"}
     assert fleets.rest.call("GET", f"{DEPLOYMENTS}/theirs").status == 404

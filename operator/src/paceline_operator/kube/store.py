@@ -10,6 +10,7 @@ from paceline_operator.kube.client import Object
 from paceline_operator.kube.resource import DEPLOYMENT, Resource
 
 Key = tuple[str, str]
+MAX_GONE = 4096
 
 
 def key_of(item: Object) -> Key:
@@ -52,11 +53,17 @@ class Store:
         known = self._objects[kind.kind].get(key)
         if known is None or known["metadata"].get("uid") == item["metadata"].get("uid"):
             self._objects[kind.kind].pop(key, None)
-            uid = item["metadata"].get("uid", "")
-            self._gone[kind.kind][key] = (uid, version_of(item))
+            self._bury(kind, item)
             owner = owner_key(item)
             if owner is not None:
                 self._children[kind.kind][owner].discard(key)
+
+    def _bury(self, kind: Resource, item: Object) -> None:
+        """Remember an end for a while: events of before it may still be on the way."""
+        gone = self._gone[kind.kind]
+        gone[key_of(item)] = (item["metadata"].get("uid", ""), version_of(item))
+        while len(gone) > MAX_GONE:
+            gone.pop(next(iter(gone)))
 
     def get(self, kind: Resource, namespace: str, name: str) -> Object | None:
         """One object, or None."""

@@ -11,9 +11,11 @@ from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.autopilot.decision import Decision, Tick
 from paceline_operator.autopilot.memory import dump_memory
 from paceline_operator.domain import report, rollout
+from paceline_operator.domain.pods import Problem
 from paceline_operator.domain.tunables import objectives_digest
 from paceline_operator.domain.verdicts import Sight
-from paceline_operator.kube.apply import write_status
+from paceline_operator.kube.apply import ForeignChildError, write_status
+from paceline_operator.kube.errors import ForbiddenError, InvalidError, KubeError
 from paceline_operator.kube.event import Note
 from paceline_operator.kube.resource import INFERENCE_SERVICE
 from paceline_operator.kube.store import Key
@@ -52,7 +54,12 @@ async def tick(ctx: Context, key: Key) -> float | None:
     is_due = is_new or seen.is_measured
     plan = decide(seen, ctx.platform, is_due=is_due)
     _remember(session, seen, plan)
-    await _execute(ctx, session, seen, plan)
+    try:
+        await _execute(ctx, session, seen, plan)
+    except (InvalidError, ForbiddenError, ForeignChildError) as error:
+        # Trying again does not help until a person acts: that belongs into the status.
+        plan = replace(plan, refused=_refusal(error))
+        await _tell_refusal(ctx, seen, plan)
     await _publish(ctx, session, seen, plan)
     return _delay(seen, plan)
 
@@ -67,8 +74,7 @@ def _remember(session: Session, seen: Observed, plan: Plan) -> None:
 
 async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
     if plan.refused is not None:
-        note = Note(plan.refused.reason, "Reconcile", plan.refused.message, warning=True)
-        await ctx.events.tell(dict(seen.service), note)
+        await _tell_refusal(ctx, seen, plan)
         return
     await children.bring_about(ctx, session, seen, plan.children)
     if plan.agreed is not None and plan.pushes:
@@ -77,6 +83,23 @@ async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -
         await push.push(ctx, session, plan.agreed, plan.pushes)
     await replica_moves.carry_out(ctx, session, seen, plan.moves)
     await _tell(ctx, seen, plan)
+
+
+def _refusal(error: KubeError) -> Problem:
+    if isinstance(error, ForeignChildError):
+        return Problem("NameTaken", str(error))
+    if isinstance(error, ForbiddenError):
+        return Problem("MissingRight", str(error))
+    return Problem("RejectedByServer", str(error))
+
+
+async def _tell_refusal(ctx: Context, seen: Observed, plan: Plan) -> None:
+    """Tell once: a status that says so already is no news."""
+    known = find_condition(seen.status.conditions, ConditionType.STALLED)
+    if plan.refused is None or (known is not None and known.message == plan.refused.message):
+        return
+    note = Note(plan.refused.reason, "Reconcile", plan.refused.message, warning=True)
+    await ctx.events.tell(dict(seen.service), note)
 
 
 async def _announce(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:

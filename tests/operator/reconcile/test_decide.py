@@ -1,0 +1,236 @@
+"""What one pass decides, from gathered data to a plan, without any cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
+from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.domain import tunables
+from paceline_operator.domain.names import ANNOTATION_TEMPLATE
+from paceline_operator.domain.ownership import Write
+from paceline_operator.domain.pods import Problem
+from paceline_operator.domain.scale_in import Waiting
+from paceline_operator.domain.tunables import Agreed
+from paceline_operator.reconcile import knobs
+from paceline_operator.reconcile.decide import decide
+from paceline_operator.reconcile.observed import Observed
+from tests.support.fleet import NOW_S, PLATFORM, deployment_status, pod, spec
+
+OFF: dict[str, Any] = {"scaling": {"mode": "Off"}, "tuning": {"mode": "Off"}}
+REPORT = PodTunables(
+    effective=2048, floor=80, ceiling=2048, step=16, running_seqs=64, running_ceiling=64
+)
+A, B = (pod(name, template_hash="t", ip=f"10.0.0.{n}") for n, name in enumerate("ab", 1))
+
+
+def deployment(replicas: int, owner: str | None = "paceline", **status: Any) -> dict[str, Any]:
+    fields: list[dict[str, Any]] = [
+        {"manager": owner, "fieldsV1": {"f:spec": {"f:replicas": {}}}} for _ in range(bool(owner))
+    ]
+    template = {"metadata": {"annotations": {ANNOTATION_TEMPLATE: "t"}}}
+    return {
+        "metadata": {"name": "chat", "generation": 1, "managedFields": fields},
+        "spec": {"replicas": replicas, "template": template},
+        "status": {**deployment_status(replicas, 1), **status},
+    }
+
+
+def seen(replicas: int = 2, **fields: Any) -> Observed:
+    """A settled fleet of two whose engines run with what was agreed."""
+    written = fields.pop("spec", spec(**OFF, replicas=replicas))
+    metadata = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1}
+    first = tunables.initial(written)
+    given: dict[str, Any] = {
+        "service": {"metadata": metadata},
+        "now_s": NOW_S,
+        "token": "t",
+        "spec": written,
+        "status": status(first, desired_replicas=2),
+        "deployment": deployment(2),
+        "pods": (A, B),
+        "reports": {A.uid: REPORT, B.uid: REPORT},
+        "children": {
+            ("ConfigMap", "chat-tunables"): {"data": {"tunables.json": tunables.text(first)}}
+        },
+    }
+    return Observed(**{**given, **fields})
+
+
+def status(agreed: Agreed, **fields: Any) -> InferenceServiceStatus:
+    budget = BudgetStatus(
+        revision=agreed.revision,
+        desired=agreed.knobs.max_num_batched_tokens,
+        running_seqs=agreed.knobs.max_num_running_seqs,
+    )
+    memory = {knobs.OBJECTIVES: tunables.objectives_digest(agreed.slos)}
+    return InferenceServiceStatus(budget=budget, memory=memory, **fields)
+
+
+def test_a_settled_fleet_is_left_alone() -> None:
+    plan = decide(seen(), PLATFORM, is_due=True)
+    assert (plan.pushes, plan.announce, plan.adopted) == ((), False, None)
+    assert (plan.target, plan.moves.scale, plan.moves.begin) == (2, None, ())
+
+
+def test_the_first_pass_asks_for_children_only() -> None:
+    plan = decide(
+        seen(deployment=None, pods=(), reports={}, children={}, status=InferenceServiceStatus()),
+        PLATFORM,
+        is_due=True,
+    )
+    assert len(plan.children) == 7
+    assert (plan.target, plan.moves.scale) == (2, None)
+
+
+def test_replicas_nobody_owns_are_claimed() -> None:
+    plan = decide(seen(deployment=deployment(2, owner=None)), PLATFORM, is_due=True)
+    assert plan.moves.scale == 2
+
+
+def test_a_foreign_value_is_adopted_for_one_cool_down() -> None:
+    plan = decide(seen(deployment=deployment(3, owner="kubectl")), PLATFORM, is_due=False)
+    assert plan.adopted == Write("kubectl", NOW_S, 3)
+    assert plan.target == 3
+    assert plan.memory.scaled_in_at_s == plan.memory.scaled_out_at_s == NOW_S
+    assert plan.moves.scale is None
+
+
+def test_a_second_foreign_write_makes_the_knob_yield() -> None:
+    before = (Write("kubectl", NOW_S - 60, 3, in_force=False),)
+    plan = decide(
+        seen(deployment=deployment(5, owner="kubectl"), writers=before), PLATFORM, is_due=True
+    )
+    assert plan.yielded == {"replicas": "kubectl"}
+    assert (plan.target, plan.moves.scale, plan.moves.begin) == (5, None, ())
+
+
+def test_the_live_knobs_go_on_while_replicas_have_yielded() -> None:
+    other = spec(**OFF, replicas=2, slos=[{"name": "ttft", "metric": "TTFT", "targetMs": 1}])
+    stored = status(tunables.initial(spec(**OFF)), desired_replicas=2)
+    observed = seen(spec=other, status=stored, autoscaler="ScaledObject s")
+    plan = decide(observed, PLATFORM, is_due=True)
+    assert plan.yielded == {"replicas": "ScaledObject s"}
+    assert len(plan.pushes) == 2
+
+
+def test_a_spec_that_cannot_be_served_moves_nothing() -> None:
+    refused = spec(**OFF, engine={"device": {"type": "CPU"}})
+    plan = decide(seen(spec=refused), PLATFORM, is_due=True)
+    assert plan.refused is not None
+    assert plan.refused.reason == "UnsupportedModel"
+    assert (plan.children, plan.pushes, plan.moves.begin) == ((), (), ())
+
+
+def test_fewer_replicas_wanted_begin_with_a_drain() -> None:
+    plan = decide(seen(replicas=1), PLATFORM, is_due=True)
+    assert plan.target == 1
+    assert len(plan.moves.begin) == 1
+    assert plan.moves.waiting is Waiting.DRAINING
+
+
+def test_a_rollout_holds_a_scale_in() -> None:
+    rolling = deployment(2, updatedReplicas=1)
+    plan = decide(seen(replicas=1, deployment=rolling), PLATFORM, is_due=True)
+    assert plan.moves.waiting is Waiting.ROLLOUT
+
+
+def test_a_blocked_surge_becomes_replace() -> None:
+    blocked = replace(A, ready=False, problem=Problem("Unschedulable", "no room"))
+    plan = decide(
+        seen(pods=(blocked, B), deployment=deployment(2, updatedReplicas=1)), PLATFORM, is_due=True
+    )
+    engines = next(c for c in plan.children if c["metadata"]["name"] == "chat"
+                   and c["kind"] == "Deployment")  # fmt: skip
+    assert engines["spec"]["strategy"]["rollingUpdate"]["maxSurge"] == 0
+
+
+# Live knobs
+
+
+def agreed_of(observed: Observed) -> tuple[Agreed, bool]:
+    assert observed.spec is not None
+    return knobs.agree(observed, observed.spec, knobs.present(observed, observed.spec), None)
+
+
+SLO = {"name": "ttft", "metric": "TTFT", "targetMs": 500}
+WITH_SLO = spec(**OFF, replicas=2, slos=[SLO])
+
+
+def test_the_same_values_need_no_revision() -> None:
+    agreed, announce = agreed_of(seen())
+    assert (agreed.revision, announce) == (0, False)
+
+
+def test_new_objectives_need_one() -> None:
+    agreed, announce = agreed_of(seen(spec=WITH_SLO))
+    assert (agreed.revision, announce) == (0, False)  # the fleet began with them
+    stored = status(tunables.initial(spec(**OFF)))
+    agreed, announce = agreed_of(seen(spec=WITH_SLO, status=stored))
+    assert (agreed.revision, announce) == (1, True)
+
+
+def test_objectives_taken_back_before_all_engines_had_them_need_one_too() -> None:
+    first = tunables.initial(spec(**OFF))
+    pushed = status(Agreed(1, first.knobs, WITH_SLO.slos))
+    agreed, announce = agreed_of(seen(status=pushed))
+    assert (agreed.revision, agreed.slos, announce) == (2, (), True)
+
+
+def test_the_revision_goes_on_from_the_highest_an_engine_knows() -> None:
+    ahead = {A.uid: replace(REPORT, revision=41), B.uid: REPORT}
+    agreed, announce = agreed_of(seen(reports=ahead))
+    assert (agreed.revision, announce) == (42, True)
+
+
+def test_a_lost_status_is_found_again_in_the_config_map() -> None:
+    first = tunables.initial(spec(**OFF))
+    stored = replace(first, revision=7)
+    children = {("ConfigMap", "chat-tunables"): {"data": {"tunables.json": tunables.text(stored)}}}
+    reports = {A.uid: replace(REPORT, revision=7), B.uid: replace(REPORT, revision=7)}
+    agreed, announce = agreed_of(
+        seen(status=InferenceServiceStatus(), children=children, reports=reports)
+    )
+    assert (agreed.revision, announce) == (7, True)
+
+
+def test_a_lowered_ceiling_brings_the_knobs_down() -> None:
+    lower = spec(
+        **OFF, replicas=2, engine={"device": {"type": "Simulated"}, "batchTokens": {"max": 512}}
+    )
+    stored = status(tunables.initial(spec(**OFF)))
+    agreed, announce = agreed_of(seen(spec=lower, status=stored))
+    assert (agreed.knobs.max_num_batched_tokens, announce) == (512, True)
+
+
+@pytest.mark.parametrize(
+    ("revisions", "behind"), [((0, 0), []), ((0, 1), ["b"]), ((1, 1), ["a", "b"])]
+)
+def test_only_engines_that_are_behind_are_told(
+    revisions: tuple[int, int], behind: list[str]
+) -> None:
+    reports = {
+        each.uid: replace(REPORT, revision=revision)
+        for each, revision in zip((A, B), revisions, strict=True)
+    }
+    observed = seen(reports=reports)
+    agreed = Agreed(0, tunables.initial(spec(**OFF)).knobs)
+    assert [each.name for each in knobs.behind(observed, agreed)] == behind
+
+
+def test_an_engine_that_has_not_answered_is_not_counted_as_acknowledged() -> None:
+    observed = seen(reports={A.uid: REPORT})
+    budget = knobs.budget_status(observed, Agreed(0, tunables.initial(spec(**OFF)).knobs))
+    assert (budget.acknowledged, budget.total, budget.effective) == (1, 2, 2048)
+
+
+def test_starting_engines_get_new_values_once_all_serving_ones_have_them() -> None:
+    first = tunables.initial(spec(**OFF))
+    new = replace(first, revision=5)
+    partly = {A.uid: replace(REPORT, revision=5), B.uid: REPORT}
+    assert knobs.for_start(seen(reports=partly), new) == first
+    fully = {each.uid: replace(REPORT, revision=5) for each in (A, B)}
+    assert knobs.for_start(seen(reports=fully), new) == new

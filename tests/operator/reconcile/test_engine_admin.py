@@ -1,0 +1,66 @@
+"""The admin client against a real engine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.domain import tunables
+from paceline_operator.domain.tunables import Agreed
+from paceline_operator.reconcile.engine_admin import EngineAdmin, RefusedError, UnreachableError
+from tests.support.engine_pods import EnginePod, running_engine
+
+TOKEN = "a-token"
+AGREED = Agreed(3, Tunables(max_num_batched_tokens=512, max_num_running_seqs=16))
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnginePod]:
+    directory: Path = tmp_path_factory.mktemp("engine")
+    flags = ("--max-num-batched-tokens=1024", "--max-num-seqs=32", "--drain-grace-seconds=0")
+    with running_engine("admin", TOKEN, directory, *flags) as pod:
+        yield pod
+
+
+@pytest.fixture
+async def admin() -> AsyncIterator[EngineAdmin]:
+    async with aiohttp.ClientSession() as session:
+        yield EngineAdmin(session)
+
+
+async def test_what_is_set_is_in_force_and_reported(engine: EnginePod, admin: EngineAdmin) -> None:
+    answer = await admin.set_tunables(engine.ip, TOKEN, tunables.body(AGREED))
+    assert (answer.revision, answer.effective, answer.running_seqs) == (3, 512, 16)
+    assert await admin.tunables(engine.ip, TOKEN) == answer
+    assert (answer.ceiling, answer.running_ceiling) == (1024, 32)
+
+
+async def test_an_older_revision_is_refused(engine: EnginePod, admin: EngineAdmin) -> None:
+    await admin.set_tunables(engine.ip, TOKEN, tunables.body(AGREED))
+    with pytest.raises(RefusedError) as caught:
+        await admin.set_tunables(engine.ip, TOKEN, tunables.body(replace(AGREED, revision=2)))
+    assert caught.value.status == 409
+
+
+async def test_a_wrong_token_is_refused(engine: EnginePod, admin: EngineAdmin) -> None:
+    with pytest.raises(RefusedError) as caught:
+        await admin.tunables(engine.ip, "wrong")
+    assert caught.value.status == 401
+
+
+async def test_drain_and_back(engine: EnginePod, admin: EngineAdmin) -> None:
+    assert not (await admin.drain_state(engine.ip, TOKEN)).done
+    await admin.drain(engine.ip, TOKEN)
+    assert (await admin.drain_state(engine.ip, TOKEN)).done
+    await admin.undo_drain(engine.ip, TOKEN)
+    assert not (await admin.drain_state(engine.ip, TOKEN)).done
+
+
+async def test_nobody_there(admin: EngineAdmin) -> None:
+    with pytest.raises(UnreachableError, match=r"127\.0\.0\.254"):
+        await admin.tunables("127.0.0.254", TOKEN)

@@ -1,0 +1,73 @@
+"""Settings: the chart's file, read as the chart writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paceline_operator.api.choice import Mode
+from paceline_operator.settings import DEFAULT_PATH, Settings, SettingsError, load
+
+FULL = """\
+engineImage: engine:1
+proxyImage: proxy:1
+imagePullPolicy: Never
+enginePodOverlay: {spec: {nodeSelector: {a: b}}}
+proxyPodOverlay: {}
+hostPathModels: {enabled: true, prefixes: [/models]}
+watchNamespaces: [team-a]
+maxMode: Recommend
+workers: 4
+leaseNamespace: paceline-system
+leaseName: paceline-leader
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_every_key_is_read(tmp_path: Path) -> None:
+    settings = load(written(tmp_path, FULL))
+    assert (settings.max_mode, settings.workers, settings.watch_namespaces) == (
+        Mode.RECOMMEND, 4, ("team-a",),
+    )  # fmt: skip
+    platform = settings.platform()
+    assert (platform.engine_image, platform.image_pull_policy) == ("engine:1", "Never")
+    assert platform.engine_pod_overlay == {"spec": {"nodeSelector": {"a": "b"}}}
+    assert platform.host_path_prefixes == ("/models",)
+
+
+def test_prefixes_count_only_where_host_paths_are_enabled(tmp_path: Path) -> None:
+    file = written(tmp_path, "hostPathModels: {enabled: false, prefixes: [/models]}")
+    assert load(file).platform().host_path_prefixes == ()
+
+
+def test_an_empty_file_is_all_defaults(tmp_path: Path) -> None:
+    assert load(written(tmp_path, "")) == Settings()
+
+
+def test_only_the_default_file_may_be_missing(tmp_path: Path) -> None:
+    assert not DEFAULT_PATH.exists()
+    assert load(DEFAULT_PATH) == Settings()
+    with pytest.raises(SettingsError, match="set PACELINE_SETTINGS"):
+        load(tmp_path / "absent.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("workers: many", "workers"),
+        ("maxMode: Sometimes", "maxMode"),
+        ("hostPathModels: {enabled: perhaps}", r"hostPathModels\.enabled"),
+        ("- a", "settings"),
+        ("a: [", "is not YAML"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said) as caught:
+        load(written(tmp_path, text))
+    assert "\n" not in str(caught.value)
