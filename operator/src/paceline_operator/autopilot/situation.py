@@ -156,8 +156,10 @@ class Situation:
         target = self.itl_target_ms
         if not self.itl_violated or target is None:
             return Cause.NONE
-        decode = self.since_change.moments(StepClass.DECODE_ONLY)
-        if 1e3 * (decode.mean("t") + _Z95 * decode.spread("t")) > target:
+        work, decode = self.plant.workload, self.since_change.moments(StepClass.DECODE_ONLY)
+        # A spread would let one stalled step pass for slow decoding; the model refuses it.
+        typical_ms = self.plant.decode_ms(work.rows_p95, work.kv_p95)
+        if max(typical_ms, 1e3 * decode.mean("t")) > target:
             return Cause.DECODE
         mixed = self.since_change.moments(StepClass.MIXED)
         if 1e3 * (mixed.mean("t") + _Z95 * mixed.spread("t")) > target:

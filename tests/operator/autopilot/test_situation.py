@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from paceline_operator.autopilot.arbitration import Cause
+from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.learning import learned
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.situation import Situation, classify, understand
+from paceline_operator.autopilot.window import SloCounts, StepClass, Window
+from tests.operator.autopilot.build import ITL, auto, fleet, moments, pod, window
+
+Step = tuple[float, float, float, float, float]
+
+
+def seen(decode: Sequence[Step], mixed: Sequence[Step], bad: int = 30) -> Situation:
+    """A minute of these steps every five seconds, 70 gaps of each within the target."""
+
+    def cut(number: int) -> Window:
+        return window(
+            940.0 + 5 * number,
+            945.0 + 5 * number,
+            steps={StepClass.DECODE_ONLY: moments(*decode), StepClass.MIXED: moments(*mixed)},
+            slo={f"{ITL}@100": SloCounts(70, bad)},
+        )
+
+    observed = fleet(slices=tuple(cut(n) for n in range(12)))
+    policy = auto()
+    return understand(policy, observed, learned(policy, observed, Memory(), 1000.0), 1000.0)
+
+
+FAST: list[Step] = [(0, 8, 4000, 0, 0.03)] * 40
+SLOW: list[Step] = [(0, 60, 30000, 0, 0.13)] * 40
+STALL: list[Step] = [(0, 8, 4000, 0, 2.0)]
+CHUNKS: list[Step] = [(500, 8, 4000, 1e5, 0.4)] * 8
+SMALL: list[Step] = [(50, 8, 4000, 1e4, 0.05)] * 8
+
+
+@pytest.mark.parametrize(
+    ("decode", "mixed", "bad", "cause"),
+    [
+        (FAST, CHUNKS, 0, Cause.NONE),
+        (FAST, CHUNKS, 30, Cause.PREFILL),
+        (SLOW, SMALL, 30, Cause.DECODE),
+        (FAST, SMALL, 30, Cause.UNKNOWN),
+        (FAST + STALL, SMALL, 30, Cause.UNKNOWN),
+    ],
+)
+def test_the_cause_of_missed_itl(
+    decode: list[Step], mixed: list[Step], bad: int, cause: Cause
+) -> None:
+    assert seen(decode, mixed, bad).cause is cause
+
+
+@pytest.mark.parametrize(
+    ("classes", "share", "whole"),
+    [
+        ("", 0.5, DataClass.ABSENT),
+        ("aa", 0.5, DataClass.ABSENT),
+        ("fa", 0.5, DataClass.FRESH),
+        ("fss", 0.5, DataClass.STALE),
+        ("sa", 0.5, DataClass.STALE),
+        ("fffs", 0.8, DataClass.STALE),
+        ("ffffs", 0.8, DataClass.FRESH),
+    ],
+)
+def test_freshness_of_a_fleet(classes: str, share: float, whole: DataClass) -> None:
+    short = {"f": DataClass.FRESH, "s": DataClass.STALE, "a": DataClass.ABSENT}
+    assert classify([pod(data=short[c]) for c in classes], share) is whole
+
+
+def test_the_cap_is_the_largest_budget_within_the_target() -> None:
+    s = seen(FAST, CHUNKS + SMALL)
+    assert s.cap is not None
+    allowed_ms = (1 - s.margin) * 100
+    assert s.plant.full_ms(s.cap) <= allowed_ms < s.plant.full_ms(s.cap + s.ladder().step)
