@@ -11,6 +11,8 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
+
 from paceline_operator.domain import proxy
 from tests.support.fleet import PLATFORM, spec
 
@@ -95,14 +97,32 @@ async def test_each_streamed_piece_passes_at_once(tmp_path: Path) -> None:
     assert took_s < PIECES * 0.05
 
 
+@pytest.mark.parametrize(
+    ("server", "path", "status"),
+    [("no-check", "/readyz", 200), ("disabled", "/readyz", 503), ("disabled", "/healthz", 200)],
+)
+async def test_it_is_ready_once_it_knows_a_ready_engine_and_alive_without(
+    tmp_path: Path, server: str, path: str, status: int
+) -> None:
+    async with _running_proxy(tmp_path, 1, server):
+        socket_path = str(tmp_path / "health.sock")
+        reader, writer = await asyncio.open_unix_connection(socket_path)
+        writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        line = await reader.readline()
+        writer.close()
+    assert int(line.split()[1]) == status
+
+
 @contextlib.asynccontextmanager
-async def _running_proxy(folder: Path, backend: int) -> AsyncIterator[int]:
+async def _running_proxy(
+    folder: Path, backend: int, server: str = "no-check"
+) -> AsyncIterator[int]:
     """HAProxy with the rendered configuration, in front of one server on loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     text = proxy.config("chat", "team-a", SPEC)
-    text = re.sub(r"server-template .*", f"server engine 127.0.0.1:{backend} no-check", text)
+    text = re.sub(r"server-template .*", f"server engine 127.0.0.1:{backend} {server}", text)
     text = text.replace("bind :8000", f"bind 127.0.0.1:{port}")
     text = text.replace("bind :8001", f"bind unix@{folder}/health.sock")
     config = folder / "haproxy.cfg"

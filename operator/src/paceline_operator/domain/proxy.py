@@ -73,6 +73,7 @@ backend engines
 
 frontend health
     bind :{health}
+    http-request return status 503 if {{ path {ready} }} {{ nbsrv(engines) lt 1 }}
     http-request return status 200 content-type text/plain string "ok"
 """
 
@@ -113,7 +114,6 @@ def template(
 
 
 def _container(platform: Platform) -> dict[str, Any]:
-    probe = {"httpGet": {"path": HealthPath.READY.value, "port": HEALTH_PORT}}
     return {
         "name": PROXY,
         "image": platform.proxy_image,
@@ -125,11 +125,17 @@ def _container(platform: Platform) -> dict[str, Any]:
         ],
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
         "securityContext": container_security(),
-        "readinessProbe": {**probe, "periodSeconds": 1, "failureThreshold": 1},
-        "livenessProbe": {**probe, "periodSeconds": 10, "failureThreshold": 6},
+        # Ready means that it knows a ready engine: DNS and checks reach it after the engine's
+        # own readiness, and until then it could only answer 503.
+        "readinessProbe": {**_probe(HealthPath.READY), "periodSeconds": 1, "failureThreshold": 1},
+        "livenessProbe": {**_probe(HealthPath.LIVE), "periodSeconds": 10, "failureThreshold": 6},
         "lifecycle": {"preStop": {"exec": {"command": _soft_stop()}}},
         "volumeMounts": [{"name": "config", "mountPath": CONFIG_DIR, "readOnly": True}],
     }
+
+
+def _probe(path: HealthPath) -> dict[str, Any]:
+    return {"httpGet": {"path": path.value, "port": HEALTH_PORT}}
 
 
 def _soft_stop() -> list[str]:
