@@ -98,6 +98,8 @@ def test_scale_in_mode_auto_is_a_floor_with_an_expiry(
 ) -> None:
     create(fleets, "auto", scaling={"minReplicas": 1, "maxReplicas": 5})
     operator.eventually(lambda: replicas(fleets.rest, "auto") == 1)
+    operator.eventually(lambda: status(fleets.rest, "auto"))
+    assert condition(fleets.rest, "auto", "ScalingLimited")["status"] == "False"
     fleets.server.kubectl("scale", "infs/auto", "--replicas=3")
     operator.eventually(lambda: replicas(fleets.rest, "auto") == 3)
     limited = operator.eventually(

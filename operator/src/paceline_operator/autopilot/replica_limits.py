@@ -50,7 +50,10 @@ def limits(s: Situation) -> Limits:
     if policy.scaling_mode is not Mode.AUTO or policy.replicas is None or s.now_s >= expires_s:
         return Limits(lower=lower, upper=upper)
     floor = policy.replicas if upper is None else min(policy.replicas, upper)
-    return Limits(lower=max(lower, floor), upper=upper, manual_floor=floor, expires_s=expires_s)
+    if floor <= lower:
+        # The stored default of 1, or a value that the minimum covers anyway: no floor to tell.
+        return Limits(lower=lower, upper=upper)
+    return Limits(lower=floor, upper=upper, manual_floor=floor, expires_s=expires_s)
 
 
 def forced(s: Situation, found: Limits) -> Move | None:
@@ -86,7 +89,7 @@ def condition(s: Situation, found: Limits, wish: tuple[int, int] | None) -> Scal
 
 
 def _by_manual_floor(s: Situation, found: Limits) -> ScalingLimit | None:
-    if found.manual_floor is None or found.manual_floor < found.lower:
+    if found.manual_floor is None:
         return None
     left_s = (found.expires_s or s.now_s) - s.now_s
     text = (

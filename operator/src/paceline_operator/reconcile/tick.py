@@ -80,7 +80,11 @@ async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -
     if plan.agreed is not None and plan.pushes:
         if plan.announce:
             await _announce(ctx, session, seen, plan)
-        await push.push(ctx, session, plan.agreed, plan.pushes)
+        taken = await push.push(ctx, session, plan.agreed, plan.pushes)
+        log.info(
+            "%s/%s: %d of %d engines took revision %d",
+            seen.namespace, seen.name, taken, len(plan.pushes), plan.agreed.revision,
+        )  # fmt: skip
     await replica_moves.carry_out(ctx, session, seen, plan.moves)
     await _tell(ctx, seen, plan)
 
