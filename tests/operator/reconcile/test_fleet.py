@@ -25,9 +25,9 @@ from tests.support.engine_pods import (
     settle,
 )
 from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
-from tests.support.operator_process import OperatorProcess
+from tests.support.operator_process import OperatorProcess, operator_process
 from tests.support.rest import MERGE, Rest
-from tests.support.service import condition, replicas, status
+from tests.support.service import condition, replicas, status, versions
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(120)]
 
@@ -127,6 +127,35 @@ def test_push_acknowledge_and_drain(
         assert condition(rest, name, "Ready")["status"] == "True"
         delete_pod(rest, pods[0].name)
         fleets.delete(name)
+
+
+@pytest.mark.slow
+def test_an_idle_fleet_and_a_restarted_operator_write_nothing(
+    fleets: FleetApi, operator: OperatorProcess, tmp_path: Path
+) -> None:
+    rest, name = fleets.rest, "idle"
+    with ExitStack() as stack:
+        start(fleets, operator, stack, tmp_path, name)
+        operator.eventually(lambda: status(rest, name)["budget"]["acknowledged"] == 2)
+        operator.eventually(lambda: condition(rest, name, "Ready")["status"] == "True")
+        operator.eventually(lambda: condition(rest, name, "MetricsFresh")["status"] == "True")
+        before = passes(operator)
+        first = versions(rest, name)
+        operator.eventually(lambda: passes(operator) >= before + 3)
+        assert versions(rest, name) == first
+        # A second operator on the same lease would wait; one for this object alone does not.
+        settings = {"watchNamespaces": ["default"], "leaseName": "second"}
+        with operator_process(fleets.server.kubeconfig, tmp_path, "second", settings) as second:
+            second.eventually(lambda: passes(second) >= 3)
+        assert versions(rest, name) == first
+        fleets.delete(name)
+
+
+def passes(operator: OperatorProcess) -> float:
+    """Passes over all objects so far."""
+    _, text = operator.get("/metrics")
+    lines = (line for line in text.splitlines() if line.startswith("paceline_operator_ticks_total"))
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
 
 
 def draining(rest: Rest) -> dict[str, Any] | None:
