@@ -89,6 +89,7 @@ RECONCILING: list[tuple[str, Sight, str | None]] = [
     ("draining", sight(wanted=1, pods=(A, B), waiting="pods drain"), "ScalingIn"),
     ("leaving", sight(wanted=1, pods=(A, replace(B, deleting=True))), "PodsLeaving"),
     ("proxy", sight(wanted=1, pods=(A,), proxy_ready=False), "ProxyStarting"),
+    ("a proxy without engines", sight(wanted=0, proxy_ready=False), None),
 ]
 
 

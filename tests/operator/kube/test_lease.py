@@ -13,6 +13,7 @@ from paceline_operator.kube.client import KubeClient, load_configuration
 from paceline_operator.kube.errors import LeaseLostError
 from paceline_operator.kube.lease import LeaderLease, LeaseTerms, boot_clock
 from paceline_operator.kube.resource import LEASE
+from tests.support.apiserver import free_ports
 from tests.support.fleet_api import FleetApi
 
 pytestmark = pytest.mark.apiserver
@@ -115,6 +116,17 @@ async def test_a_lease_of_another_is_not_given_up(client: KubeClient, name: str)
     assert await holder(client, name) == "two"
 
 
-def test_the_clock_runs_on_while_a_process_is_stopped() -> None:
-    assert boot_clock() > 0
-    assert boot_clock() <= boot_clock()
+async def test_a_leader_cut_off_from_the_server_gives_up_before_the_lease_expires(
+    client: KubeClient, name: str
+) -> None:
+    terms = LeaseTerms(
+        namespace="default", name=name, identity="one", duration_s=3.0, deadline_s=1.0, renew_s=0.1
+    )
+    cut_off = LeaderLease(client, terms)
+    await cut_off.acquire()
+    (closed,) = free_ports(1)
+    client._configuration.host = f"https://127.0.0.1:{closed}"
+    began = boot_clock()
+    with pytest.raises(LeaseLostError, match="not renewed in time"):
+        await cut_off.keep()
+    assert boot_clock() - began < terms.duration_s

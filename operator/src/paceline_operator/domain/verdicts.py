@@ -127,7 +127,7 @@ def reconciling(sight: Sight) -> Verdict | None:
         return Verdict(TRUE, "PodsStarting", "fewer pods are ready than wanted")
     if len(sight.live) > wanted or any(pod.deleting for pod in sight.pods):
         return Verdict(TRUE, "PodsLeaving", "more pods exist than wanted")
-    if not sight.proxy_ready:
+    if not sight.proxy_ready and wanted:
         return Verdict(TRUE, "ProxyStarting", "the proxy is not ready yet")
     return None
 
