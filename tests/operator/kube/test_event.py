@@ -31,7 +31,7 @@ def about(name: str) -> dict[str, Any]:
 
 async def told(client: KubeClient, name: str) -> list[dict[str, Any]]:
     items = (await client.get(EVENT.path("default")))["items"]
-    return [each for each in items if each["regarding"]["name"] == name]
+    return [each for each in items if each["regarding"].get("name") == name]
 
 
 async def test_a_note_becomes_an_event_about_the_object(client: KubeClient) -> None:

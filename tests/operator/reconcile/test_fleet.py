@@ -62,11 +62,16 @@ def tunables_file(rest: Rest, name: str) -> dict[str, Any]:
 
 
 def start(
-    fleets: FleetApi, operator: OperatorProcess, stack: ExitStack, directory: Path, name: str
+    fleets: FleetApi,
+    operator: OperatorProcess,
+    stack: ExitStack,
+    directory: Path,
+    name: str,
+    **fields: Any,
 ) -> tuple[str, list[EnginePod]]:
     """A service with two serving engines; returns its token and pods."""
     rest = fleets.rest
-    made = fleets.create(inference_service(name, SPEC))
+    made = fleets.create(inference_service(name, {**SPEC, **fields}))
     assert made.status == 201, made.message
     operator.eventually(lambda: status(rest, name))
     operator.eventually(lambda: replicas(rest, name) == 2)
@@ -127,6 +132,36 @@ def test_push_acknowledge_and_drain(
         assert condition(rest, name, "Ready")["status"] == "True"
         delete_pod(rest, pods[0].name)
         fleets.delete(name)
+
+
+@pytest.mark.slow
+def test_a_drain_that_takes_too_long_is_undone_and_told(
+    fleets: FleetApi, operator: OperatorProcess, tmp_path: Path
+) -> None:
+    rest, name = fleets.rest, "busy"
+    with ExitStack() as stack:
+        _, pods = start(fleets, operator, stack, tmp_path, name, rollout={"drainSeconds": 1})
+        operator.eventually(lambda: status(rest, name)["budget"]["acknowledged"] == 2)
+        streams = [pod.stream(3000) for pod in pods]
+        rest.call("PATCH", f"{COLLECTION}/{name}", {"spec": {"replicas": 1}}, MERGE)
+        victim = operator.eventually(lambda: draining(rest))
+        assert victim
+        leaving = next(pod for pod in pods if pod.name == victim["metadata"]["name"])
+        operator.eventually(lambda: not leaving.is_ready())
+        mirror(rest, leaving)
+        operator.eventually(lambda: draining(rest) is None)
+        operator.eventually(leaving.is_ready)
+        assert replicas(rest, name) == 2
+        operator.eventually(lambda: "DrainTimeout" in reasons(rest, name))
+        for stream in streams:
+            stream.close()
+        fleets.delete(name)
+
+
+def reasons(rest: Rest, name: str) -> set[str]:
+    """Reasons of the events about an object."""
+    items = rest.call("GET", "/apis/events.k8s.io/v1/namespaces/default/events").body["items"]
+    return {each["reason"] for each in items if each["regarding"].get("name") == name}
 
 
 @pytest.mark.slow
