@@ -11,6 +11,7 @@ from typing import Any
 
 from e2e.kubectl import Kubectl, KubectlError
 from e2e.load.record import Record, read_records
+from e2e.load.report import percentile
 
 SOURCES = Path(__file__).with_name("load")
 MOUNT = "/load"
@@ -195,6 +196,11 @@ class LoadLog:
     started_s: float
     records: tuple[Record, ...]
     planned: int
+
+    @property
+    def lag_ms(self) -> float:
+        """99th percentile of how late requests left: the generator's own lack of CPU."""
+        return percentile([(r.sent_s - r.scheduled_s) * 1e3 for r in self.records], 99) or 0.0
 
 
 def read_log(lines: Sequence[str]) -> LoadLog:

@@ -17,6 +17,8 @@ from types import FrameType
 
 from e2e.cluster.errors import ClusterError
 from e2e.demo import fleet, real, report
+from e2e.demo.calibration import ProbeError
+from e2e.demo.observer import ObserverError
 from e2e.demo.story import outcome_of, report_parts
 from e2e.demo.verdict import Outcome, Verdict, judge
 from e2e.install import InstallError, place_model, remove_model
@@ -27,16 +29,27 @@ from e2e.stand import stand, take_down
 NAMESPACE = "paceline-demo"
 RESULTS = Path(__file__).parents[2] / "bench" / "results" / "demo"
 
+FAILURES = (
+    ClusterError,
+    InstallError,
+    KubectlError,
+    ObserverError,
+    ProbeError,
+    real.RealPartError,
+    OSError,
+)
+
 
 def main() -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="python -m e2e.demo", description=__doc__)
     parser.add_argument("--down", action="store_true", help="remove what the demo left")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     try:
         return _down() if options.down else _demo()
-    except (ClusterError, InstallError, KubectlError, ConnectionError) as error:
+    except FAILURES as error:
         print(f"demo: stopped: {error}", file=sys.stderr, flush=True)
         return 2
     except KeyboardInterrupt:
@@ -63,7 +76,7 @@ def _demo() -> int:
     page = report.write(
         report_parts(real_part, fleet_part), verdict.line, folder, datetime.now(UTC)
     )
-    _write_json(folder, outcome, verdict)
+    _write_json(folder, outcome, verdict, real_part)
     print(f"\nreport: {page}", flush=True)
     print(f"took {time.monotonic() - started:.0f} s; `make demo-down` removes the cluster")
     for reason in verdict.reasons:
@@ -72,8 +85,14 @@ def _demo() -> int:
     return int(verdict.code)
 
 
-def _write_json(folder: Path, outcome: Outcome, verdict: Verdict) -> None:
-    body = {"command": "make demo", "line": verdict.line, "reasons": verdict.reasons}
+def _write_json(folder: Path, outcome: Outcome, verdict: Verdict, part: real.RealPart) -> None:
+    body = {
+        "command": "make demo",
+        "line": verdict.line,
+        "reasons": verdict.reasons,
+        "real_targets_ms": part.manifest.targets_ms,
+        "real_targets_scaled_by": part.scaled_by,
+    }
     figures = json.dumps({**body, **asdict(outcome)}, indent=2, default=str)
     (folder / "figures.json").write_text(figures + "\n")
 

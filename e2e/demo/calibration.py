@@ -1,7 +1,8 @@
-"""Fits the sample's targets to slower machines, from one prompt measured alone.
+"""Fits the sample's targets to other machines, from one prompt measured alone.
 
 The targets of `manifests/samples/smollm2.yaml` hold on the class of machine they were chosen
-on. Elsewhere the same prompt is timed first and targets grow by the same factor.
+on. Elsewhere the same prompt is timed first and targets change by the same factor: on a slower
+machine no budget could meet them, on a faster one every budget would.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ REFERENCE_GAP_MS = 45.0
 """Median gap between its further tokens there."""
 TOLERANCE = 1.25
 """The targets leave this much room, so nearer machines keep them as they are."""
+
+
+class ProbeError(Exception):
+    """The probe got no answer to time."""
+
+
 ROUNDS = 3
 QUESTION = "Write a long story about a river, a village and the people who live there. " * 8
 MAX_TOKENS = 24
@@ -44,19 +51,22 @@ def measure(port: int, model: str) -> Probe:
 
 def _ask(port: int, model: str) -> Probe:
     started = time.monotonic()
-    times = [time.monotonic() for _ in stream_chat(port, model, QUESTION, MAX_TOKENS)]
+    pieces = stream_chat(port, model, QUESTION, MAX_TOKENS)
+    times = [time.monotonic() for piece in pieces if piece]
+    if len(times) < 2:
+        raise ProbeError(f"{model} answered the probe with {len(times)} tokens")
     return Probe(first_ms=(times[0] - started) * 1e3, gap_ms=_median_gap_ms(times))
 
 
 def _median_gap_ms(times: Sequence[float]) -> float:
     gaps = [later - sooner for sooner, later in itertools.pairwise(times)]
-    return statistics.median(gaps) * 1e3 if gaps else 0.0
+    return statistics.median(gaps) * 1e3
 
 
 def factor(probe: Probe) -> float:
     """What the targets are to be multiplied by: 1 where the machine is near enough."""
     slower = max(probe.first_ms / REFERENCE_FIRST_MS, probe.gap_ms / REFERENCE_GAP_MS)
-    return slower if slower > TOLERANCE else 1.0
+    return 1.0 if 1 / TOLERANCE <= slower <= TOLERANCE else slower
 
 
 def scaled(targets_ms: dict[str, int], by: float) -> dict[str, int]:

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from e2e.kubectl import Kubectl
+from e2e.kubectl import Kubectl, KubectlError
 
 _STEPS = re.compile(
     r'^paceline_engine_step_moments_total\{[^}]*class="(\w+)"[^}]*term="n"[^}]*\} (\S+)$', re.M
 )
+
+TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,5 +53,18 @@ def pods_of(kubectl: Kubectl, service: str) -> list[str]:
 
 
 def read_steps(kubectl: Kubectl, service: str) -> StepCounts:
-    """Steps of a fleet so far."""
-    return step_counts(kubectl.pod_metrics(pod) for pod in pods_of(kubectl, service))
+    """Steps of a fleet so far; a pod that is slow to answer is asked again.
+
+    Raises:
+        KubectlError: One did not answer three times.
+    """
+    return step_counts(_patiently(kubectl, pod) for pod in pods_of(kubectl, service))
+
+
+def _patiently(kubectl: Kubectl, pod: str) -> str:
+    for _ in range(TRIES - 1):
+        try:
+            return kubectl.pod_metrics(pod)
+        except KubectlError:
+            continue
+    return kubectl.pod_metrics(pod)

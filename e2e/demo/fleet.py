@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from e2e.demo import manifest
 from e2e.demo.follow import follow
-from e2e.demo.host import HostMeter
 from e2e.demo.live import LiveTable
 from e2e.demo.manifest import Manifest
 from e2e.demo.observer import Observer
@@ -20,7 +19,7 @@ from e2e.stand import Stand
 READY_S = 120
 BEFORE_S = 45.0
 STEP_S = 150.0
-AFTER_S = 100.0
+AFTER_S = 90.0
 LOAD = (
     *("--plan", "step", "--rate", "1.8", "--factor", "3"),
     *("--before", f"{BEFORE_S:g}", "--duration", f"{STEP_S:g}", "--after", f"{AFTER_S:g}"),
@@ -37,8 +36,11 @@ class FleetPart:
         started_s: When the load began.
         stepped_s: When it tripled.
         fell_s: When it fell back.
+        ended_s: When it ended.
         cold_start_s: Median of the replicas added after the step, None without any.
         first_serving_s: When the first of them served.
+        host_cpu: Busy share of the machine during the step, None on a cluster elsewhere.
+        lag_ms: 99th percentile of how late requests left.
     """
 
     manifest: Manifest
@@ -48,9 +50,11 @@ class FleetPart:
     started_s: float
     stepped_s: float
     fell_s: float
+    ended_s: float
     cold_start_s: float | None
     first_serving_s: float | None
-    host_cpu: float
+    host_cpu: float | None
+    lag_ms: float
 
 
 def run(stand: Stand) -> FleetPart:
@@ -79,12 +83,13 @@ def _under_load(stand: Stand, sample: Manifest, observer: Observer) -> FleetPart
     try:
         job.start()
         job.wait_running()
-        meter = HostMeter(stand.programs)
         log = follow(job, table, phase_at)
     finally:
         job.delete()
+    observer.check()
     started_s = log.started_s
-    times = serving_after(tuple(observer.pods.values()), started_s + BEFORE_S)
+    stepped_s, fell_s = started_s + BEFORE_S, started_s + BEFORE_S + STEP_S
+    times = serving_after(tuple(observer.pods.values()), stepped_s)
     starts = [pod.cold_start_s for pod in times if pod.cold_start_s is not None]
     return FleetPart(
         manifest=sample,
@@ -92,11 +97,13 @@ def _under_load(stand: Stand, sample: Manifest, observer: Observer) -> FleetPart
         samples=tuple(observer.samples),
         decisions=observer.decisions,
         started_s=started_s,
-        stepped_s=started_s + BEFORE_S,
-        fell_s=started_s + BEFORE_S + STEP_S,
+        stepped_s=stepped_s,
+        fell_s=fell_s,
+        ended_s=fell_s + AFTER_S,
         cold_start_s=statistics.median(starts) if starts else None,
         first_serving_s=min((p.ready_s for p in times if p.ready_s is not None), default=None),
-        host_cpu=meter.read().busy,
+        host_cpu=observer.busy(stepped_s, fell_s) if stand.settings.provider == "built" else None,
+        lag_ms=log.lag_ms,
     )
 
 

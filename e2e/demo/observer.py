@@ -6,6 +6,7 @@ It reads through the API server like any user's dashboard would: two cheap calls
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from pathlib import Path
@@ -18,6 +19,11 @@ from kubernetes_asyncio import client, config
 from e2e.demo.timeline import Decision, PodTimes, Sample, decisions_of, pod_times, sample_of
 
 INTERVAL_S = 2.0
+BLIND_S = 20.0
+
+
+class ObserverError(Exception):
+    """The fleet was not seen for so long that nothing can be said about it."""
 
 
 class Observer:
@@ -33,6 +39,8 @@ class Observer:
     ) -> None:
         self.samples: list[Sample] = []
         self.pods: dict[str, PodTimes] = {}
+        self._started_s = time.time()
+        self._trouble = "no answer yet"
         self._decisions: dict[tuple[float, str, str], Decision] = {}
         self._where = (kubeconfig, context, namespace, name)
         self._stop = threading.Event()
@@ -53,6 +61,22 @@ class Observer:
         """Stops looking."""
         self._stop.set()
         self._thread.join(timeout=15)
+
+    def check(self) -> None:
+        """Checks that it has been looking all the time.
+
+        Raises:
+            ObserverError: It was blind for more than 20 s.
+        """
+        times = [self._started_s, *(sample.at_s for sample in self.samples), time.time()]
+        gap_s = max(later - sooner for sooner, later in itertools.pairwise(times))
+        if gap_s > BLIND_S:
+            raise ObserverError(f"the fleet was not seen for {gap_s:.0f} s: {self._trouble}")
+
+    def busy(self, from_s: float, to_s: float) -> float:
+        """Mean share of the machine in use over a time, 0..1, stolen time included."""
+        seen = [s.cpu_percent for s in self.samples if from_s <= s.at_s <= to_s]
+        return sum(seen) / len(seen) / 100 if seen else 0.0
 
     def _run(self) -> None:
         asyncio.run(self._watch())
@@ -79,8 +103,11 @@ class Observer:
                 namespace, label_selector=selector or "none=none", _preload_content=False
             )
             pods = (await listing.json())["items"]
-        except (client.ApiException, aiohttp.ClientError, TimeoutError):
-            return  # the API server may be away for a moment; the next look tells
+        except (client.ApiException, aiohttp.ClientError, TimeoutError, KeyError) as error:
+            # The API server may be away for a moment; `check` says if it was more than one.
+            # A raw listing that was refused has no items.
+            self._trouble = f"{type(error).__name__}: {error}".splitlines()[0]
+            return
         self._keep(service, pods)
 
     def _keep(self, service: dict[str, Any], pods: list[dict[str, Any]]) -> None:

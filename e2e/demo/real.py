@@ -24,9 +24,9 @@ from e2e.stand import Stand
 
 READY_S = 180
 WARM_S = 5.0
-BEFORE_S = 85.0
-MOVE_S = 40.0
-AFTER_S = 85.0
+BEFORE_S = 75.0
+MOVE_S = 35.0
+AFTER_S = 75.0
 SETTLE_S = 3.0
 QUESTION = "What does a cyclist do to hold a steady pace in a group?"
 LOAD = (
@@ -41,6 +41,10 @@ LOAD = (
     *("--mix", "chat:0.75:24-64:40-64,long:0.25:500-700:8-12", "--seed", "11"),
     *("--max-requests", "600", "--json"),
 )
+
+
+class RealPartError(Exception):
+    """The part did not come to its end; the text says why."""
 
 
 class Stage(StrEnum):
@@ -64,16 +68,29 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealPart:
-    """What the real part showed."""
+    """What the real part showed.
+
+    Attributes:
+        switched_s: When tuning was switched on.
+        moved_s: When the budget in force was seen to have changed, None if never.
+        after: None where the load ended before the phase did.
+        outside_cpu: Share of the machine used by others, the probe included; None on a
+            cluster elsewhere.
+        pods: Different engine pods seen; two unless one was replaced.
+        scaled_by: What the sample's targets were multiplied by.
+    """
 
     manifest: Manifest
     records: Sequence[Record]
     samples: Sequence[Sample]
     decisions: Sequence[Decision]
     switched_s: float
+    moved_s: float | None
     before: Span
     after: Span | None
-    outside_cpu: float
+    outside_cpu: float | None
+    pods: int
+    scaled_by: float
 
 
 @dataclass(slots=True)
@@ -134,10 +151,11 @@ def run(stand: Stand) -> RealPart:
     """Runs the part from `kubectl apply` to the fleet's scaling away."""
     sample = manifest.read("smollm2")
     _deploy(stand, sample)
-    sample = _greet_and_calibrate(stand, sample)
+    meter = HostMeter(stand.programs)
+    sample, scaled_by = _greet_and_calibrate(stand, sample)
     observer = Observer(stand.kubectl.kubeconfig, stand.namespace, sample.name, stand.context)
     try:
-        part = _under_load(stand, sample, observer)
+        part = _under_load(stand, sample, observer, meter, scaled_by)
     finally:
         observer.close()
     _scale_away(stand, sample)
@@ -154,7 +172,7 @@ def _deploy(stand: Stand, sample: Manifest) -> None:
     print(stand.kubectl.run("get", "inferenceservice", sample.name), flush=True)
 
 
-def _greet_and_calibrate(stand: Stand, sample: Manifest) -> Manifest:
+def _greet_and_calibrate(stand: Stand, sample: Manifest) -> tuple[Manifest, float]:
     with port_forward(stand.kubectl, f"service/{sample.name}", 8000) as port:
         print(f"  Q: {QUESTION}\n  A: ", end="", flush=True)
         for piece in stream_chat(port, sample.model, QUESTION):
@@ -171,7 +189,7 @@ def _greet_and_calibrate(stand: Stand, sample: Manifest) -> Manifest:
     )
     if by != 1.0:
         _patch_targets(stand, sample, targets)
-    return replace(sample, targets_ms=targets)
+    return replace(sample, targets_ms=targets), by
 
 
 def _patch_targets(stand: Stand, sample: Manifest, targets: Mapping[str, int]) -> None:
@@ -185,11 +203,12 @@ def _tune(stand: Stand, service: str, mode: str) -> None:
     stand.kubectl.patch("inferenceservice", service, {"spec": {"tuning": {"mode": mode}}})
 
 
-def _under_load(stand: Stand, sample: Manifest, observer: Observer) -> RealPart:
+def _under_load(
+    stand: Stand, sample: Manifest, observer: Observer, meter: HostMeter, scaled_by: float
+) -> RealPart:
     url = f"http://{sample.name}.{stand.namespace}:8000"
     args = ("--url", url, "--model", sample.model, *LOAD)
     job = LoadJob(stand.kubectl, stand.host, "demo-load-real", args, deadline_s=420)
-    meter = HostMeter(stand.programs)
     stages = Stages(stand, sample.name, observer)
     title = "Real engines, SmolLM2-135M: short chats and long prompts"
     table = LiveTable(title, observer, sample.ttft_target_ms, sample.itl_target_ms)
@@ -200,8 +219,9 @@ def _under_load(stand: Stand, sample: Manifest, observer: Observer) -> RealPart:
         log = follow(job, table, stages)
     finally:
         job.delete()
+    observer.check()
     if stages.before is None:
-        raise RuntimeError("the load ended before the first phase did")
+        raise RealPartError("the load ended before the first phase did")
     return RealPart(
         manifest=sample,
         records=log.records,
@@ -210,7 +230,10 @@ def _under_load(stand: Stand, sample: Manifest, observer: Observer) -> RealPart:
         switched_s=stages.switched_s,
         before=stages.before,
         after=stages.after,
-        outside_cpu=meter.read().outside,
+        moved_s=stages.moved_s,
+        outside_cpu=meter.read().outside if stand.settings.provider == "built" else None,
+        pods=len(observer.pods),
+        scaled_by=scaled_by,
     )
 
 

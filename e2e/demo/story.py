@@ -43,16 +43,17 @@ def outcome_of(real: RealPart, fleet: FleetPart) -> Outcome:
         first_serving_s=None if serving is None else serving - fleet.stepped_s,
         replicas_peak=max((s.ready for s in fleet.samples), default=0),
         replicas_end=fleet.samples[-1].ready if fleet.samples else 0,
-        budget_moved=real.after is not None,
+        budget_moved=real.moved_s is not None,
         restarts=max((s.restarts for s in (*real.samples, *fleet.samples)), default=0),
-        simulated_requests=len(fleet.records),
+        replaced_pods=real.pods - max((s.replicas for s in real.samples[:1]), default=0),
         host_cpu=fleet.host_cpu,
         outside_cpu=real.outside_cpu,
+        lag_ms=fleet.lag_ms,
     )
 
 
 def _settled_s(fleet: FleetPart) -> float:
-    """When recovery is due at the latest; from here to the fall of the load is "after"."""
+    """When recovery is due at the latest; from here to the end of the load is "after"."""
     cold_start_s = fleet.cold_start_s or 0.0
     return min(fleet.stepped_s + recovery_limit_s(cold_start_s), fleet.fell_s)
 
@@ -87,13 +88,13 @@ def _real_ttft(real: RealPart, span: Span | None) -> Attainment:
 
 
 def _fleet_ttft(fleet: FleetPart, from_s: float) -> Attainment:
-    sent = report.between(fleet.records, from_s, fleet.fell_s)
+    sent = report.between(fleet.records, from_s, fleet.ended_s)
     return report.ttft_attainment(sent, fleet.manifest.ttft_target_ms)
 
 
 def _fleet_itl(fleet: FleetPart, from_s: float) -> Attainment:
-    gaps = report.gaps_between(fleet.records, from_s, fleet.fell_s)
-    steps = [at for at in report.step_times(fleet.records) if from_s <= at < fleet.fell_s]
+    gaps = report.gaps_between(fleet.records, from_s, fleet.ended_s)
+    steps = [at for at in report.step_times(fleet.records) if from_s <= at < fleet.ended_s]
     return report.itl_of(gaps, fleet.manifest.itl_target_ms, len(steps))
 
 
@@ -127,7 +128,7 @@ def _fleet_report(fleet: FleetPart) -> Part:
         ("before the step", fleet.started_s, fleet.stepped_s),
         ("load times three", fleet.stepped_s, _settled_s(fleet)),
         ("recovered", _settled_s(fleet), fleet.fell_s),
-        ("load has fallen", fleet.fell_s, fleet.samples[-1].at_s if fleet.samples else 0.0),
+        ("load has fallen", fleet.fell_s, fleet.ended_s),
     ]
     picture = _picture(
         fleet,

@@ -35,7 +35,7 @@ class Record:
         sent_s: When it was sent; `ttft_ms` counts from here, connecting included.
         ended_s: When its last byte came, or it failed.
         ttft_ms: To the first text of the answer; None where none came or it was whole.
-        gaps_ms: Between texts of the answer (ITL), one fewer than there were.
+        gaps_ms: Between arrivals of text (ITL); texts that came together are one arrival.
         prompt_tokens: As the server counted, else as planned.
         tokens: Output tokens as the server counted, else texts seen.
         status: HTTP status, None without an answer.

@@ -30,9 +30,10 @@ GOOD = Outcome(
     replicas_end=2,
     budget_moved=True,
     restarts=0,
-    simulated_requests=700,
+    replaced_pods=0,
     host_cpu=0.5,
     outside_cpu=0.01,
+    lag_ms=5.0,
 )
 
 
@@ -55,7 +56,9 @@ def test_a_good_run_is_ok_and_says_every_figure() -> None:
         {"budget_moved": False},
         {"steps_before": 199},
         {"steps_after": 199},
-        {"simulated_requests": 399},
+        {"ttft_after": attained(1.0, 399)},
+        {"replaced_pods": 1},
+        {"itl_before": attained(0.94)},
         {"itl_after": attained(0.9)},
         {"ttft_after": attained(0.9)},
         {"others": {"real TTFT after": attained(0.9)}},
@@ -77,7 +80,9 @@ def test_each_thing_that_must_hold_makes_it_short(change: dict[str, Any]) -> Non
     assert verdict.line.startswith("demo: short ")
 
 
-@pytest.mark.parametrize("change", [{"host_cpu": 0.71}, {"outside_cpu": 0.11}], ids=str)
+@pytest.mark.parametrize(
+    "change", [{"host_cpu": 0.71}, {"outside_cpu": 0.11}, {"lag_ms": 101.0}], ids=str
+)
 def test_a_disturbed_machine_makes_it_void_whatever_else_failed(change: dict[str, Any]) -> None:
     verdict = judge(replace(GOOD, lost=3, **change))
     assert verdict.code is ExitCode.VOID
@@ -87,6 +92,12 @@ def test_a_disturbed_machine_makes_it_void_whatever_else_failed(change: dict[str
 def test_few_samples_below_the_objective_are_not_yet_short() -> None:
     assert judge(replace(GOOD, itl_after=attained(0.94, 200))).code is ExitCode.OK
     assert judge(replace(GOOD, itl_after=attained(0.94, 20_000))).code is ExitCode.SHORT
+
+
+def test_the_machine_is_not_judged_where_it_is_elsewhere() -> None:
+    verdict = judge(replace(GOOD, host_cpu=None, outside_cpu=None))
+    assert verdict.code is ExitCode.OK
+    assert verdict.line.endswith("host_cpu=unknown")
 
 
 def test_what_is_not_known_is_said_as_none() -> None:
