@@ -142,6 +142,12 @@ def test_to_zero_every_pod_is_drained() -> None:
     assert names(plan(fleet((pod("a"), pod("b")), 0), NOW_S).begin) == ["a", "b"]
 
 
+def test_a_pod_that_never_started_needs_no_drain() -> None:
+    pods = (pod("a", ready=False, created_s=NOW_S - 1),)
+    moves = plan(fleet(pods, 0), NOW_S)
+    assert (moves.begin, moves.scale) == ((), 0)
+
+
 @st.composite
 def fleets(draw: st.DrawFn) -> Fleet:
     pods = tuple(

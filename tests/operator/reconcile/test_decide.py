@@ -148,6 +148,33 @@ def test_a_blocked_surge_becomes_replace() -> None:
     assert engines["spec"]["strategy"]["rollingUpdate"]["maxSurge"] == 0
 
 
+@pytest.mark.parametrize(
+    ("decided", "wanted", "owner", "marked", "target"),
+    [
+        (4, 2, "paceline", False, 4),
+        (None, 2, "paceline", False, 3),
+        (None, 2, "paceline", True, 2),
+        (None, 2, None, False, 2),
+        (None, None, None, False, 5),
+        (4, 2, "kubectl", False, 3),
+    ],
+    ids=[
+        "this process decided", "status is older than the scale", "a scale-in was under way",
+        "the scale is still the default", "nothing was ever decided", "someone else wrote",
+    ],
+)  # fmt: skip
+def test_replicas_wanted_after_a_restart(
+    decided: int | None, wanted: int | None, owner: str | None, marked: bool, target: int
+) -> None:
+    pods = (A, replace(B, draining_since_s=NOW_S - 1) if marked else B)
+    written = spec(**OFF, replicas=5)
+    observed = seen(
+        spec=written, pods=pods, deployment=deployment(3, owner=owner), target=decided,
+        status=status(tunables.initial(written), desired_replicas=wanted),
+    )  # fmt: skip
+    assert decide(observed, PLATFORM, is_due=False).target == target
+
+
 # Live knobs
 
 

@@ -157,13 +157,18 @@ def _expired(fleet: Fleet, pod: PodView, now_s: float) -> bool:
 
 def _needs_drain(fleet: Fleet, pod: PodView, now_s: float) -> bool:
     if pod.draining_since_s is None:
-        return not _stuck(fleet, pod, now_s)
+        return not _serves_nobody(fleet, pod, now_s)
     state = fleet.drains.get(pod.uid)
     return state is not None and not (state.announced or state.refusing)
 
 
 def _gone_quietly(fleet: Fleet, pod: PodView, now_s: float) -> bool:
     if pod.draining_since_s is None:
-        return _stuck(fleet, pod, now_s)
+        return _serves_nobody(fleet, pod, now_s)
     state = fleet.drains.get(pod.uid)
     return state is not None and state.done
+
+
+def _serves_nobody(fleet: Fleet, pod: PodView, now_s: float) -> bool:
+    has_started = pod.ip is not None
+    return _stuck(fleet, pod, now_s) or not (pod.ready or has_started)

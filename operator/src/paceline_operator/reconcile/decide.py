@@ -111,8 +111,18 @@ def _ownership(seen: Observed) -> tuple[tuple[Write, ...], Write | None, dict[st
 def _present_target(
     seen: Observed, adopted: Write | None, yielded: Mapping[str, str]
 ) -> int | None:
-    """Replicas wanted before this pass's decision."""
+    """Replicas wanted before this pass's decision.
+
+    What this process decided stands. After a restart the status says what was wanted, but it
+    is written after `/scale`: where they differ and no pod is being drained, the scale is newer.
+    """
     if seen.scale is not None and (adopted is not None or yielded):
+        return seen.scale
+    if seen.target is not None:
+        return seen.target
+    is_claimed = seen.deployment is not None and ownership.is_claimed(seen.deployment)
+    is_draining = any(pod.live and pod.draining_since_s is not None for pod in seen.pods)
+    if is_claimed and not is_draining:
         return seen.scale
     if seen.status.desired_replicas is not None:
         return seen.status.desired_replicas

@@ -89,6 +89,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         memory=session.memory,
         writers=session.writers,
         autoscaler=_autoscaler(ctx, key, session, now_s),
+        target=session.target,
         retry_drain_at_s=session.retry_drain_at_s,
         is_measured=is_measured,
     )

@@ -41,6 +41,7 @@ class Observed:
         memory: The autopilot's memory.
         writers: Foreign writes of replicas known before.
         autoscaler: Name of an autoscaler on the Deployment, seen lately.
+        target: Replicas this process decided last, None where it has not.
         retry_drain_at_s: No new drain before this.
         is_measured: Whether this pass brought new measurements.
     """
@@ -62,6 +63,7 @@ class Observed:
     memory: Memory = field(default_factory=Memory)
     writers: tuple[Write, ...] = ()
     autoscaler: str | None = None
+    target: int | None = None
     retry_drain_at_s: float = 0.0
     is_measured: bool = False
 

@@ -52,6 +52,7 @@ async def carry_out(ctx: Context, session: Session, seen: Observed, moves: Moves
         )
     if moves.scale is not None:
         await _scale(ctx, seen, moves.scale)
+        session.target = moves.scale
         session.expected_gone = {pod.uid: pod.name for pod in moves.victims}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from paceline_operator.autopilot.decision import Tick
+from paceline_operator.autopilot.decision import Decision, Tick
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain.ownership import Write
@@ -35,6 +35,8 @@ class Session:
         stepped_generation: Generation it was last asked for.
         written_at_s: Last write of the status.
         retry_drain_at_s: No new drain before this.
+        target: Replicas last decided and carried out, None before that.
+        unpublished: Moves that no status tells of yet.
         own: The object as this pass itself wrote it, None before it did.
         expected_gone: UID -> name of pods that a scale-in should remove.
     """
@@ -53,6 +55,8 @@ class Session:
     stepped_generation: int = 0
     written_at_s: float = NEVER
     retry_drain_at_s: float = 0.0
+    target: int | None = None
+    unpublished: tuple[Decision, ...] = ()
     own: Object | None = None
     expected_gone: dict[str, str] = field(default_factory=dict)
 

@@ -53,21 +53,25 @@ async def tick(ctx: Context, key: Key) -> float | None:
         seen = replace(seen, memory=replace(seen.memory, knob_at_s=0.0, replica_at_s=0.0))
     is_due = is_new or seen.is_measured
     plan = decide(seen, ctx.platform, is_due=is_due)
-    _remember(session, seen, plan)
     try:
         await _execute(ctx, session, seen, plan)
     except (InvalidError, ForbiddenError, ForeignChildError) as error:
         # Trying again does not help until a person acts: that belongs into the status.
         plan = replace(plan, refused=_refusal(error))
         await _tell_refusal(ctx, seen, plan)
+    _remember(session, seen, plan)
     await _publish(ctx, session, seen, plan)
     return _delay(seen, plan)
 
 
 def _remember(session: Session, seen: Observed, plan: Plan) -> None:
+    """Keep what was decided once it is carried out; a pass that fails decides anew."""
     session.memory = plan.memory
     session.writers = plan.writers
+    session.target = plan.target if seen.scale is not None else None
     if plan.tick is not None:
+        moves = tuple(each for each in plan.tick.decisions if each.applied)
+        session.unpublished = (*session.unpublished, *moves)
         session.last_tick = plan.tick
         session.stepped_generation = seen.generation
 
@@ -144,6 +148,7 @@ async def _publish(ctx: Context, session: Session, seen: Observed, plan: Plan) -
         stored = InferenceServiceStatus.model_validate(session.own.get("status") or {})
     if report.worth_writing(stored, status, seen.now_s - session.written_at_s):
         await _write(ctx, session, seen, status)
+        session.unpublished = ()
 
 
 def _status(session: Session, seen: Observed, plan: Plan) -> InferenceServiceStatus:
@@ -180,13 +185,17 @@ def _sight(session: Session, seen: Observed, plan: Plan) -> Sight:
         stuck=rollout.is_stuck(seen.deployment),
         waiting=None if plan.moves.waiting is None else plan.moves.waiting.value,
         yielded=plan.yielded,
-        tick=plan.tick or _without_news(session.last_tick),
+        tick=_told(session, plan.tick),
     )
 
 
-def _without_news(last: Tick | None) -> Tick | None:
-    """The last tick's measurements, without decisions that were told already."""
-    return None if last is None else replace(last, decisions=(), actions=())
+def _told(session: Session, tick: Tick | None) -> Tick | None:
+    """Measurements of the last tick, with moves no status tells of and what holds now."""
+    last = tick or session.last_tick
+    if last is None:
+        return None
+    holds = () if tick is None else tuple(each for each in tick.decisions if not each.applied)
+    return replace(last, decisions=(*session.unpublished, *holds), actions=())
 
 
 async def _write(
