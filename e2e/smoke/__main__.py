@@ -8,26 +8,31 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
+from e2e import interruption
 from e2e.cluster.errors import ClusterError
+from e2e.cluster.settings import Settings, from_environment
 from e2e.install import InstallError
 from e2e.job import LoadJob, read_log
 from e2e.kubectl import KubectlError
 from e2e.smoke import checks, faults
-from e2e.smoke.losses import Losses, explain
+from e2e.smoke.losses import EngineKill, Fault
+from e2e.smoke.result import Result, judge
 from e2e.smoke.site import NAME, Site, SmokeError
 from e2e.stand import Stand, stand
 
 NAMESPACE = "paceline-smoke"
 LOAD_S = 150
 RATE_RPS = 2.5
+INTERRUPTED = 130
 
 
+@dataclass(slots=True)
 class Report:
     """Prints each step with the time since the start."""
 
-    def __init__(self) -> None:
-        self.started = time.monotonic()
+    started: float = field(default_factory=time.monotonic)
 
     @property
     def seconds(self) -> float:
@@ -40,43 +45,64 @@ class Report:
         print(f"[{self.seconds:6.1f}s]   {run()}", flush=True)
 
 
+@dataclass(slots=True)
+class Faults:
+    """What was killed under load, and when."""
+
+    spans: list[Fault] = field(default_factory=list)
+    engine: EngineKill | None = None
+
+
 def main() -> int:
     """Entry point."""
     report = Report()
     try:
-        with stand(NAMESPACE, keep_cluster=False) as place:
-            records, losses = _run(place, report)
+        with interruption.raised():
+            settings = from_environment()
+            require_own_cluster(settings)
+            with stand(NAMESPACE, keep_cluster=False) as place:
+                result = _run(place, report)
     except (SmokeError, KubectlError, InstallError, ClusterError) as error:
         print(f"smoke: short {error}", flush=True)
         return 1
-    word = "short" if losses.unexplained or not records else "ok"
-    for record in losses.unexplained[:10]:
-        print(f"  lost: request {record.id} at {record.sent_s:.1f}: {record.error}")
-    print(
-        f"smoke: {word} requests={records} lost={len(losses.unexplained)} "
-        f"lost_on_killed_engine={len(losses.on_killed)} seconds={report.seconds:.0f}",
-        flush=True,
-    )
-    return 0 if word == "ok" else 1
+    except KeyboardInterrupt:
+        print("smoke: interrupted; what it had started is removed", flush=True)
+        return INTERRUPTED
+    for line in result.reasons:
+        print(f"  {line}")
+    print(f"{result.line} seconds={report.seconds:.0f}", flush=True)
+    return 0 if result.ok else 1
 
 
-def _run(place: Stand, report: Report) -> tuple[int, Losses]:
+def require_own_cluster(settings: Settings) -> None:
+    """Refuses a cluster that it may not break.
+
+    Raises:
+        SmokeError: It is somebody else's.
+    """
+    if settings.provider != "built":
+        raise SmokeError(
+            f"it kills the API server, which context {settings.context} is not there for; "
+            "unset PACELINE_CLUSTER and PACELINE_KUBE_CONTEXT to run it on the test cluster"
+        )
+
+
+def _run(place: Stand, report: Report) -> Result:
     site = Site(place.settings, place.kubectl, place.system, place.host)
     report.step("apply", lambda: checks.apply_and_wait(site))
     report.step("apply again", lambda: checks.apply_again(site))
     report.step("scale in mode Off", lambda: checks.scale_off(site))
-    job = _load(site)
+    job, killed = _load(site), Faults()
     report.step("load", lambda: _start(job))
-    report.step("kill the operator", lambda: faults.kill_operator(site))
-    kills: list[faults.EngineKill] = []
-    report.step("kill an engine", lambda: _kill_engine(site, kills))
-    report.step("kill the API server", lambda: faults.kill_api_server(site))
+    report.step("kill the operator", lambda: _kill_operator(site, killed))
+    report.step("kill an engine", lambda: _kill_engine(site, killed))
+    report.step("kill the API server", lambda: _kill_api_server(site, killed))
     report.step("load ends", lambda: _finish(job))
     records = read_log(job.lines()).records
     report.step("scale in mode Auto", lambda: checks.scale_auto(site))
     report.step("delete without operator", lambda: checks.delete_without_operator(site))
     job.delete()
-    return len(records), explain(records, kills[0].at_s)
+    return judge(records, killed.engine, killed.spans)
 
 
 def _load(site: Site) -> LoadJob:
@@ -95,10 +121,24 @@ def _start(job: LoadJob) -> str:
     return f"{RATE_RPS} requests/s for {LOAD_S} s"
 
 
-def _kill_engine(site: Site, kills: list[faults.EngineKill]) -> str:
-    kill = faults.kill_engine(site)
-    kills.append(kill)
-    return f"engine at {kill.pod_ip} killed and replaced"
+def _kill_operator(site: Site, killed: Faults) -> str:
+    fault = faults.kill_operator(site)
+    killed.spans.append(fault)
+    return f"leads again after {fault.to_s - fault.from_s:.1f} s"
+
+
+def _kill_engine(site: Site, killed: Faults) -> str:
+    fault, kill = faults.kill_engine(site)
+    killed.spans.append(fault)
+    killed.engine = kill
+    return f"engine at {kill.pod_ip} killed with {kill.held} requests, and replaced"
+
+
+def _kill_api_server(site: Site, killed: Faults) -> str:
+    fault = faults.kill_api_server(site)
+    killed.spans.append(fault)
+    reported_s = time.time() - fault.to_s
+    return f"away {fault.to_s - fault.from_s:.0f} s; all report again {reported_s:.1f} s later"
 
 
 def _finish(job: LoadJob) -> str:

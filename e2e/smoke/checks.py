@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from e2e import interruption
 from e2e.smoke.site import NAME, Site, SmokeError, until
 
 FLEET = Path(__file__).with_name("fleet.yaml")
+OPERATOR = "paceline"
 QUIET_S = 12.0
 CHILDREN = "deployment,service,configmap,secret"
 
@@ -60,14 +62,18 @@ def scale_auto(site: Site) -> str:
 
 
 def delete_without_operator(site: Site) -> str:
-    """Deletion is immediate with the operator away."""
-    site.system.run("scale", "deployment", "paceline", "--replicas=0")
-    until("operator gone", lambda: not site.system.json("get", "pods")["items"], 60)
-    started = time.monotonic()
-    site.kubectl.run("delete", "inferenceservice", NAME, "--timeout=10s")
-    took_s = time.monotonic() - started
-    until("children gone", lambda: not _children(site), 60)
-    site.system.run("scale", "deployment", "paceline", "--replicas=1")
+    """Deletion is immediate with the operator away; it comes back whatever the outcome."""
+    replicas = site.system.json("get", "deployment", OPERATOR)["spec"]["replicas"]
+    try:
+        site.system.run("scale", "deployment", OPERATOR, "--replicas=0")
+        until("operator gone", lambda: not site.system.json("get", "pods")["items"], 60)
+        started = time.monotonic()
+        site.kubectl.run("delete", "inferenceservice", NAME, "--timeout=10s")
+        took_s = time.monotonic() - started
+        until("children gone", lambda: not _children(site), 60)
+    finally:
+        with interruption.held_off():
+            site.system.run("scale", "deployment", OPERATOR, f"--replicas={replicas}")
     return f"deleted in {took_s:.1f} s"
 
 

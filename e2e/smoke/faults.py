@@ -1,57 +1,78 @@
-"""Kills under load: the operator, an engine, the API server."""
+"""Kills under load: the operator, an engine, the API server.
+
+Each waits for signs of life that cannot be left from before the kill, and says between which
+times something was dead.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
+from e2e import interruption
 from e2e.cluster import processes
+from e2e.smoke.leases import renewed_after
+from e2e.smoke.losses import EngineKill, Fault
+from e2e.smoke.pods import Container, containers, has_restarted, ready_anew
 from e2e.smoke.site import Site, SmokeError, until
 
 API_AWAY_S = 30.0
+NODE_LEASES = "kube-node-lease"
+OPERATOR_LEASE = "paceline-leader"
+
+_HELD = re.compile(r"^paceline_engine_requests_(?:running|waiting)\{[^}]*\} (\S+)$", re.M)
 
 
-@dataclass(frozen=True, slots=True)
-class EngineKill:
-    """When and where an engine was killed, and what it was doing then."""
-
-    at_s: float
-    pod_ip: str
-
-
-def kill_operator(site: Site) -> str:
-    """SIGKILL to the operator; its Deployment brings it back."""
+def kill_operator(site: Site) -> Fault:
+    """SIGKILL to the operator; its Deployment brings it back, and it leads again."""
     pods = site.system.json("get", "pods")["items"]
-    uids = [pod["metadata"]["uid"] for pod in pods]
-    for uid in uids:
-        _kill_pod_processes(uid)
-    took_s = until("operator back", lambda: _restarted(site, set(uids)), 90)
-    return f"back after {took_s:.1f} s"
+    before, at_s = containers(pods), time.time()
+    for pod in pods:
+        _kill_pod_processes(pod["metadata"]["uid"])
+    until("operator started again", lambda: ready_anew(before, _operator(site)), 90)
+    until("operator leads again", lambda: _leads(site, at_s), 90)
+    return Fault("operator", at_s, time.time())
 
 
-def kill_engine(site: Site) -> EngineKill:
+def kill_engine(site: Site) -> tuple[Fault, EngineKill]:
     """SIGKILL to every process of one engine pod."""
     pod = site.engine_pods()[0]
+    before, read_at_s = containers([pod]), time.time()
+    held = held_requests(site.kubectl.pod_metrics(pod["metadata"]["name"]))
     at_s = time.time()
     _kill_pod_processes(pod["metadata"]["uid"])
-    until("killed engine noticed", lambda: _restarts(site) >= 1, 30)
-    until("two replicas serve again", lambda: _ready(site) == 2, 60)
-    return EngineKill(at_s, pod["status"]["podIP"])
+    until("killed engine noticed", lambda: has_restarted(before, _engines(site)), 30)
+    until("two replicas serve again", lambda: sum(c.ready for c in _engines(site)) == 2, 60)
+    kill = EngineKill(read_at_s, at_s, held, pod["status"]["podIP"])
+    return Fault("engine", at_s, time.time()), kill
 
 
-def kill_api_server(site: Site) -> str:
-    """SIGKILL to the API server, away for 30 s, started again, node Ready again."""
+def kill_api_server(site: Site) -> Fault:
+    """SIGKILL to the API server, away for 30 s, started again; node and operator report anew."""
+    at_s = time.time()
     if not processes.kill(site.settings, "kube-apiserver", signal.SIGKILL):
         raise SmokeError("the API server was not running")
-    time.sleep(API_AWAY_S)
-    processes.start(site.settings, "kube-apiserver")
-    processes.wait_healthy(site.settings, "kube-apiserver")
-    took_s = until("node Ready", lambda: _node_ready(site), 90)
-    until("operator Ready", lambda: _operator_ready(site), 90)
-    return f"away {API_AWAY_S:.0f} s, node Ready {took_s:.1f} s after its return"
+    try:
+        time.sleep(API_AWAY_S)
+        back_s = time.time()
+    finally:
+        # Also after Ctrl-C: a cluster that is kept must not be left without its API server.
+        with interruption.held_off():
+            processes.start(site.settings, "kube-apiserver")
+            processes.wait_healthy(site.settings, "kube-apiserver")
+    until("node reports again", lambda: _node_lives(site, back_s), 90)
+    until("operator leads again", lambda: _leads(site, back_s), 90)
+    until("operator Ready", lambda: any(c.ready for c in _operator(site)), 90)
+    return Fault("API server", at_s, back_s)
+
+
+def held_requests(metrics: str) -> int:
+    """Requests that an engine holds, running and waiting, by its own metrics."""
+    return round(sum(map(float, _HELD.findall(metrics))))
 
 
 def _kill_pod_processes(uid: str) -> None:
@@ -72,32 +93,24 @@ def _kill_pod_processes(uid: str) -> None:
         raise SmokeError(f"no process of pod {uid} on this machine")
 
 
-def _restarted(site: Site, uids: set[str]) -> bool:
-    pods = site.system.json("get", "pods")["items"]
-    return any(
-        status.get("ready") and (status["restartCount"] or pod["metadata"]["uid"] not in uids)
-        for pod in pods
-        for status in pod["status"].get("containerStatuses", [])
+def _operator(site: Site) -> tuple[Container, ...]:
+    return containers(site.system.json("get", "pods")["items"])
+
+
+def _engines(site: Site) -> tuple[Container, ...]:
+    return containers(site.engine_pods())
+
+
+def _leads(site: Site, since_s: float) -> bool:
+    return renewed_after(site.system.json("get", "lease", OPERATOR_LEASE), since_s)
+
+
+def _node_lives(site: Site, since_s: float) -> bool:
+    leases = replace(site.system, namespace=NODE_LEASES)
+    lease = leases.json("get", "lease", site.settings.node)
+    node = site.system.json("get", "node", site.settings.node)
+    ready = any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in node["status"].get("conditions", [])
     )
-
-
-def _restarts(site: Site) -> int:
-    statuses = [s for pod in site.engine_pods() for s in pod["status"].get("containerStatuses", [])]
-    return sum(int(status["restartCount"]) for status in statuses)
-
-
-def _ready(site: Site) -> int:
-    statuses = [s for pod in site.engine_pods() for s in pod["status"].get("containerStatuses", [])]
-    return sum(bool(status.get("ready")) for status in statuses)
-
-
-def _node_ready(site: Site) -> bool:
-    nodes = site.system.json("get", "nodes")["items"]
-    conditions = [c for node in nodes for c in node["status"].get("conditions", [])]
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-
-
-def _operator_ready(site: Site) -> bool:
-    pods = site.system.json("get", "pods")["items"]
-    statuses = [s for pod in pods for s in pod["status"].get("containerStatuses", [])]
-    return any(status.get("ready") for status in statuses)
+    return ready and renewed_after(lease, since_s)
