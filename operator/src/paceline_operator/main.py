@@ -12,7 +12,6 @@ import time
 import uuid
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 
 import aiohttp
 import kopf
@@ -22,12 +21,13 @@ from pydantic import ValidationError
 from paceline_operator import web
 from paceline_operator.handlers import watch
 from paceline_operator.kube.client import ConfigError, KubeClient, load_configuration
-from paceline_operator.kube.errors import KubeError, LeaseLostError, NotFoundError
+from paceline_operator.kube.errors import LeaseLostError
 from paceline_operator.kube.event import EventRecorder
 from paceline_operator.kube.lease import LeaderLease, LeaseTerms
-from paceline_operator.kube.resource import INFERENCE_SERVICE, SCALED_OBJECT, Resource
-from paceline_operator.kube.store import Key, Store
+from paceline_operator.kube.resource import SCALED_OBJECT
+from paceline_operator.kube.store import Store
 from paceline_operator.metrics import HttpFetch
+from paceline_operator.readiness import Health, exists, reach
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import EngineAdmin
 from paceline_operator.reconcile.instruments import Instruments
@@ -39,24 +39,6 @@ log = logging.getLogger("paceline_operator")
 
 EXIT_BAD_START = 2
 EXIT_LEASE_LOST = 3
-OVERDUE_S = 120.0
-
-
-@dataclass(slots=True)
-class Health:
-    """What the probes say."""
-
-    queue: WorkQueue[Key]
-    can_reach_api: bool = False
-
-    def alive(self) -> str:
-        """Trouble that only a restart ends."""
-        late = self.queue.overdue_s()
-        return f"the oldest due object waits for {late:.0f} s" if late > OVERDUE_S else ""
-
-    def ready(self) -> str:
-        """Whether this process works, or stands by."""
-        return "" if self.can_reach_api else "the API server was not reached yet"
 
 
 def main() -> None:
@@ -102,9 +84,9 @@ async def run(settings: Settings, environment: Environment) -> None:
         runner = await web.serve(app, environment.paceline_http_port)
         stack.push_async_callback(runner.cleanup)
         lease = LeaderLease(client, _terms(settings, environment))
-        if not await _until(stop, _reach(client, health, settings)) or not await _until(
-            stop, lease.acquire()
-        ):
+        if not await _until(
+            stop, reach(client, health, settings.watch_namespaces)
+        ) or not await _until(stop, lease.acquire()):
             return
         client.guard = lease.check
         await _lead(ctx, lease, settings, configuration, stop)
@@ -120,7 +102,7 @@ async def _lead(
     stop: asyncio.Event,
 ) -> None:
     """Work while leading; kopf takes the signals over and ends by itself."""
-    has_keda = await _exists(ctx.client, SCALED_OBJECT)
+    has_keda = await exists(ctx.client, SCALED_OBJECT)
     registry = watch.registry(ctx.store, ctx.queue, configuration, has_keda=has_keda)
     tasks = [
         asyncio.create_task(work)
@@ -182,38 +164,6 @@ async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool
     if stop.is_set():
         return False
     doing.result()
-    return True
-
-
-async def _reach(client: KubeClient, health: Health, settings: Settings) -> None:
-    """Wait for the API server and the definition."""
-    told = ""
-    while True:
-        trouble = await _trouble(client, next(iter(settings.watch_namespaces), None))
-        if not trouble:
-            health.can_reach_api = True
-            return
-        if trouble != told:
-            log.warning("%s; trying on", trouble)
-        told = trouble
-        await asyncio.sleep(1.0)
-
-
-async def _trouble(client: KubeClient, namespace: str | None) -> str:
-    try:
-        await client.get(INFERENCE_SERVICE.path(namespace), limit="1")
-    except NotFoundError:
-        return "the definition of InferenceService is not installed: apply crds/ first"
-    except KubeError as error:
-        return str(error)
-    return ""
-
-
-async def _exists(client: KubeClient, kind: Resource) -> bool:
-    try:
-        await client.get(f"/apis/{kind.api_version}")
-    except NotFoundError:
-        return False
     return True
 
 

@@ -158,6 +158,28 @@ def test_a_drain_that_takes_too_long_is_undone_and_told(
         fleets.delete(name)
 
 
+@pytest.mark.slow
+def test_a_drained_pod_that_another_left_for_is_taken_back(
+    fleets: FleetApi, operator: OperatorProcess, tmp_path: Path
+) -> None:
+    rest, name = fleets.rest, "wrong"
+    with ExitStack() as stack:
+        _, pods = start(fleets, operator, stack, tmp_path, name)
+        operator.eventually(lambda: status(rest, name)["budget"]["acknowledged"] == 2)
+        rest.call("PATCH", f"{COLLECTION}/{name}", {"spec": {"replicas": 1}}, MERGE)
+        victim = operator.eventually(lambda: draining(rest))
+        assert victim
+        drained = next(pod for pod in pods if pod.name == victim["metadata"]["name"])
+        operator.eventually(lambda: replicas(rest, name) == 1)
+        delete_pod(rest, next(pod.name for pod in pods if pod is not drained))
+        settle(rest, name, 1)
+        operator.eventually(lambda: draining(rest) is None)
+        operator.eventually(drained.is_ready)
+        operator.eventually(lambda: "WrongVictim" in reasons(rest, name))
+        fleets.delete(name)
+        delete_pod(rest, drained.name)
+
+
 def reasons(rest: Rest, name: str) -> set[str]:
     """Reasons of the events about an object."""
     items = rest.call("GET", "/apis/events.k8s.io/v1/namespaces/default/events").body["items"]

@@ -10,7 +10,6 @@ from typing import Any
 
 from paceline_operator.api.conditions import (
     ConditionType,
-    find_condition,
     set_condition,
     set_progress,
     timestamp,
@@ -245,6 +244,3 @@ def _learned(status_: InferenceServiceStatus) -> Any:
     steps = [round(float((pilot.get(fit) or {}).get("steps", 0.0)), -2)
              for fit in ("decode_fit", "prefill_fit")]  # fmt: skip
     return [*steps, *(pilot.get(key) for key in kept)]
-
-
-__all__ = ["ConditionType", "Pass", "dump", "find_condition", "status", "worth_writing"]
