@@ -84,14 +84,18 @@ async def run(settings: Settings, environment: Environment) -> None:
         runner = await web.serve(app, environment.paceline_http_port)
         stack.push_async_callback(runner.cleanup)
         lease = LeaderLease(client, _terms(settings, environment))
-        if not await _until(
-            stop, reach(client, health, settings.watch_namespaces)
-        ) or not await _until(stop, lease.acquire()):
+        if not await _until(stop, _stand_by(client, health, lease, settings)):
             return
         client.guard = lease.check
         await _lead(ctx, lease, settings, configuration, stop)
-        client.guard = lease.check
         await lease.release()
+
+
+async def _stand_by(
+    client: KubeClient, health: Health, lease: LeaderLease, settings: Settings
+) -> None:
+    await reach(client, health, settings.watch_namespaces)
+    await lease.acquire()
 
 
 async def _lead(
