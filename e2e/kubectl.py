@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+PLUGINS = Path(__file__).parents[1] / ".venv-operator" / "bin"
+"""Where the operator's environment keeps `kubectl-paceline`."""
+
 
 class KubectlError(Exception):
     """kubectl failed; the message is its own last line."""
@@ -38,10 +41,14 @@ class Kubectl:
             where += ["--context", self.context]
         return [str(self.program), *where, *args]
 
-    def environment(self) -> dict[str, str]:
-        """Environment in which `kubectl paceline` finds its plug-in and cluster."""
-        path = f"{self.program.parent}:{os.environ.get('PATH', '')}"
-        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": path}
+    def environment(self, *programs: Path) -> dict[str, str]:
+        """Environment of a call: this cluster, and first on PATH `programs` and kubectl."""
+        folders = [*map(str, programs), str(self.program.parent), os.environ.get("PATH", "")]
+        return {
+            **os.environ,
+            "KUBECONFIG": str(self.kubeconfig),
+            "PATH": os.pathsep.join(filter(None, folders)),
+        }
 
     def run(self, *args: str, stdin: str | None = None, timeout_s: float = 120.0) -> str:
         """Runs a command and returns what it printed.
@@ -49,10 +56,15 @@ class Kubectl:
         Raises:
             KubectlError: It failed or took longer than `timeout_s`.
         """
-        return self._finished(self.argv(*args), " ".join(args), stdin, timeout_s)
+        return self._finished(self.argv(*args), " ".join(args), stdin, timeout_s, ())
 
     def _finished(
-        self, command: Sequence[str], words: str, stdin: str | None, timeout_s: float
+        self,
+        command: Sequence[str],
+        words: str,
+        stdin: str | None,
+        timeout_s: float,
+        programs: Sequence[Path],
     ) -> str:
         try:
             done = subprocess.run(
@@ -63,24 +75,26 @@ class Kubectl:
                 text=True,
                 timeout=timeout_s,
                 check=False,
-                env=self.environment(),
+                env=self.environment(*programs),
             )
         except subprocess.TimeoutExpired as error:
             raise KubectlError(f"kubectl {words}: no end after {timeout_s:.0f} s") from error
+        except OSError as error:
+            raise KubectlError(f"kubectl {words}: {self.program}: {error.strerror}") from error
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
             raise KubectlError(f"kubectl {words}: {last}")
         return done.stdout
 
     def paceline(self, *args: str) -> str:
-        """Runs `kubectl paceline ...`; a plug-in's flags come after its name.
+        """Runs `kubectl paceline ...` of this checkout; a plug-in's flags come after its name.
 
         Raises:
             KubectlError: It failed.
         """
         where = ["--context", self.context] if self.context else []
         command = [str(self.program), "paceline", *args, "-n", self.namespace, *where]
-        return self._finished(command, f"paceline {' '.join(args)}", None, 60.0)
+        return self._finished(command, f"paceline {' '.join(args)}", None, 60.0, (PLUGINS,))
 
     def json(self, *args: str) -> Any:
         """Runs `kubectl ... -o json`."""

@@ -11,14 +11,26 @@ from typing import Any
 
 import yaml
 
+from e2e import interruption
 from e2e.cluster import access, binaries, existing, lifecycle
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.progress import Progress
 from e2e.cluster.settings import Settings, from_environment
 from e2e.cluster.values import chart_values
-from e2e.install import NAMESPACE, Helm, install, install_plugin, pod_host, uninstall
+from e2e.install import (
+    NAMESPACE,
+    RELEASE,
+    Helm,
+    install,
+    look,
+    make_namespace,
+    marked_namespaces,
+    pod_host,
+    uninstall,
+)
 from e2e.job import PodHost
-from e2e.kubectl import Kubectl
+from e2e.kubectl import PLUGINS, Kubectl, KubectlError
+from e2e.mark import Found, foreign
 
 GONE_S = 120
 
@@ -65,53 +77,92 @@ def stand(namespace: str, *, keep_cluster: bool) -> Iterator[Stand]:
     """Brings up the cluster, installs the chart, and makes a namespace.
 
     The namespace goes at the end, also after an interruption; of the cluster only what was
-    started here, unless it is to be kept.
+    started here, unless it is to be kept. No other run may use the cluster meanwhile.
 
     Raises:
-        ClusterError, InstallError, KubectlError: Something did not come up; one line says what.
+        ClusterError, InstallError, KubectlError: Something did not come up, could not be
+            removed, or is somebody else's; one line says what.
     """
     settings, say = from_environment(), Progress()
-    was_up = settings.provider == "existing" or lifecycle.is_up(settings)
-    _up(settings, say)
-    try:
-        place = _install(settings, namespace, say)
-        try:
-            yield place
-        finally:
-            _clear(place, say)
-    finally:
-        if not (was_up or keep_cluster):
-            lifecycle.down(settings, say)
+    with access.reserved(settings):
+        was_up = settings.provider == "existing" or lifecycle.is_up(settings)
+        with _cluster(settings, say, keep=was_up or keep_cluster):
+            place = _install(settings, namespace, say)
+            with _cleared(place, say):
+                yield place
 
 
-def take_down() -> None:
-    """Removes the release, and the cluster where it was built here."""
+def take_down() -> list[str]:
+    """Removes what runs left: namespaces and release, and the cluster where it was built here.
+
+    Returns:
+        What could not be removed, in words.
+
+    Raises:
+        ClusterError, InstallError, KubectlError: It could not be done.
+    """
     settings, say = from_environment(), Progress()
-    if settings.provider == "existing":
-        kubectl = access.kubectl(settings)
-        uninstall(Helm(_helm(settings), kubectl))
+    with access.reserved(settings):
+        if settings.provider == "built":
+            return lifecycle.down(settings, say)
+        left = _withdraw(access.kubectl(settings), _helm(settings), say)
         existing.down(settings, say)
-    else:
-        lifecycle.down(settings, say)
+        return left
 
 
-def _up(settings: Settings, say: Progress) -> None:
+@contextmanager
+def _cluster(settings: Settings, say: Progress, *, keep: bool) -> Iterator[None]:
     if settings.provider == "existing":
         existing.up(settings, say)
     else:
         lifecycle.up(settings, say)
+    try:
+        yield
+    except BaseException:
+        _down(settings, say, keep=keep)
+        raise
+    if left := _down(settings, say, keep=keep):
+        raise ClusterError(f"the cluster left {'; '.join(left)}", "remove that by hand")
+
+
+def _down(settings: Settings, say: Progress, *, keep: bool) -> list[str]:
+    return [] if keep else lifecycle.down(settings, say)
 
 
 def _install(settings: Settings, namespace: str, say: Progress) -> Stand:
     values = _values(settings)
     kubectl = access.kubectl(settings, namespace)
     helm = Helm(_helm(settings), kubectl)
+    if settings.provider == "existing":
+        _require_own(settings, look(helm, NAMESPACE, namespace))
     say("chart", "helm upgrade --install paceline charts/paceline")
     install(helm, values)
-    plugin = install_plugin(kubectl)
-    say("plug-in", f"kubectl paceline is {plugin}")
-    _make_namespace(kubectl, say)
+    say("plug-in", f'for `kubectl paceline`: export PATH="{PLUGINS}:$PATH"')
+    _fresh_namespace(kubectl, say)
     return Stand(settings=settings, kubectl=kubectl, helm=helm, host=pod_host(values))
+
+
+def _require_own(settings: Settings, found: tuple[Found, ...]) -> None:
+    """Nothing of a user's is upgraded, emptied or, at the end, removed.
+
+    Raises:
+        ClusterError: What a run would make is there, and no run made it.
+    """
+    if what := foreign(found):
+        raise ClusterError(
+            f"on {settings.context} there is already {what}, which no run of demo or smoke made",
+            "choose a cluster without Paceline, or remove it there",
+        )
+
+
+def _withdraw(kubectl: Kubectl, helm: Path, say: Progress) -> list[str]:
+    """Removes what carries the mark of a run; the operator goes last, it ends the fleets."""
+    for name in marked_namespaces(kubectl):
+        if name != NAMESPACE:
+            say("namespace", f"deleting {name}")
+            _delete_namespace(replace(kubectl, namespace=name))
+    say("chart", f"removing the release {NAMESPACE}/{RELEASE}, if a run made it")
+    return uninstall(Helm(helm, kubectl))
 
 
 def _values(settings: Settings) -> Mapping[str, Any]:
@@ -131,13 +182,13 @@ def _helm(settings: Settings) -> Path:
     return binaries.require(settings.cache, "helm")
 
 
-def _make_namespace(kubectl: Kubectl, say: Progress) -> None:
+def _fresh_namespace(kubectl: Kubectl, say: Progress) -> None:
     """A namespace that an earlier run left is removed first."""
     name = kubectl.namespace
     if kubectl.run("get", "namespace", name, "--ignore-not-found").strip():
         say("namespace", f"{name} is there from an earlier run; waiting for its removal")
         _delete_namespace(kubectl)
-    kubectl.run("create", "namespace", name)
+    make_namespace(kubectl, name)
 
 
 def _delete_namespace(kubectl: Kubectl) -> None:
@@ -156,6 +207,21 @@ def _delete_namespace(kubectl: Kubectl) -> None:
     )
 
 
+@contextmanager
+def _cleared(place: Stand, say: Progress) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        try:
+            _clear(place, say)
+        except KubectlError as error:
+            # What went wrong first is what the reader must see.
+            say("namespace", f"{place.namespace} is left: {error}")
+        raise
+    _clear(place, say)
+
+
 def _clear(place: Stand, say: Progress) -> None:
     say("namespace", f"deleting {place.namespace}")
-    _delete_namespace(place.kubectl)
+    with interruption.held_off():
+        _delete_namespace(place.kubectl)

@@ -98,9 +98,14 @@ def _write_json(folder: Path, outcome: Outcome, verdict: Verdict, part: real.Rea
 
 
 def _down() -> int:
-    take_down()
-    remove_model(MODEL_FILE)
-    return 0
+    """Everything that can go goes, whatever else could not."""
+    try:
+        left = take_down()
+    finally:
+        remove_model(MODEL_FILE)
+    for what in left:
+        print(f"demo: left: {what}", file=sys.stderr)
+    return 1 if left else 0
 
 
 if __name__ == "__main__":
