@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ class Kubectl:
         """`kubectl wait ... --timeout`."""
         return self.run("wait", *args, f"--timeout={timeout_s}s", timeout_s=timeout_s + 15)
 
-    def stream(self, *args: str) -> Iterator[str]:
+    def stream(self, *args: str) -> Generator[str]:
         """Lines of a long-running command, as they come; ends it when the caller stops."""
         child = subprocess.Popen(
             self.argv(*args),
@@ -133,6 +133,7 @@ class Kubectl:
         finally:
             child.terminate()
             child.wait()
+            child.stdout.close()
 
     def pod_metrics(self, pod: str, port: int = 8001) -> str:
         """Prometheus text of one pod, through the API server's proxy."""
