@@ -2,10 +2,8 @@
 
 import argparse
 import json
-import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
 
 import yaml
 
@@ -13,6 +11,7 @@ from e2e.cluster import build, checks, existing, lifecycle, status, values
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.progress import Progress
 from e2e.cluster.settings import Settings, from_environment
+from e2e.interruption import raised
 from e2e.kubectl import KubectlError
 
 _HELP = {
@@ -29,10 +28,9 @@ _HELP = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; every expected failure is one line."""
     options = _parser().parse_args(arguments)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
     try:
-        return _COMMANDS[options.command](from_environment(), options)
+        with raised():
+            return _COMMANDS[options.command](from_environment(), options)
     except ClusterError as error:
         print(f"cluster: {error.problem} - {error.remedy}", file=sys.stderr)
     except KubectlError as error:
@@ -51,10 +49,6 @@ def _parser() -> argparse.ArgumentParser:
         if name == "status":
             command.add_argument("--json", action="store_true", help="print JSON")
     return parser
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _build(settings: Settings, _options: argparse.Namespace) -> int:

@@ -1,15 +1,24 @@
 """kubectl on the configured cluster, and exclusive use of this machine's cluster."""
 
 import fcntl
+import hashlib
+import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.cluster import binaries
 from e2e.cluster.errors import ClusterError, MissingToolError
-from e2e.cluster.settings import Settings
+from e2e.cluster.settings import NAME, Settings
 from e2e.kubectl import Kubectl
+
+_LOCKS = Path("/run")
+"""Only root writes here, so nobody else can hold or replace a lock."""
+
+_LONGEST_HOLDER = 200
+_held: set[Path] = set()
 
 
 def kubectl(settings: Settings, namespace: str = "default") -> Kubectl:
@@ -23,21 +32,63 @@ def kubectl(settings: Settings, namespace: str = "default") -> Kubectl:
 
 
 @contextmanager
-def exclusive(settings: Settings) -> Iterator[None]:
-    """Holds the cluster of this cache against other invocations that would change it.
+def reserved(settings: Settings) -> Iterator[None]:
+    """Holds the cluster against other processes, for one `up` or for the whole of a run.
+
+    A built cluster has fixed names and ports, so there is one lock for the machine, whatever
+    the state directory and the cache. An existing one is locked for this user and context.
+    Within a process it may be entered again: a run holds it around its own `up` and `down`.
 
     Raises:
-        ClusterError: Another one is at work.
+        ClusterError: Another process is at work, or the lock cannot be made.
     """
-    settings.cache.mkdir(parents=True, exist_ok=True)
-    with (settings.cache / "cluster.lock").open("w") as lock:
+    path = lock_path(settings)
+    if path in _held:
+        yield
+        return
+    with open(_open(path), "r+", encoding="utf-8", errors="replace") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ClusterError(
-                "another `up` or `down` is at work", "wait until it has ended"
+                f"the cluster is in use by {lock.read(_LONGEST_HOLDER).strip() or 'another run'}",
+                "wait until that has ended",
             ) from None
-        yield
+        lock.truncate(0)
+        lock.write(_holder())
+        lock.flush()
+        _held.add(path)
+        try:
+            yield
+        finally:
+            _held.discard(path)
+            lock.truncate(0)
+
+
+def lock_path(settings: Settings) -> Path:
+    """File whose lock stands for the use of the cluster."""
+    if settings.provider == "built":
+        return _LOCKS / f"{NAME}.lock"
+    named = f"{settings.kubeconfig}\0{settings.context}".encode()
+    return settings.cache / f"existing-{hashlib.sha256(named).hexdigest()[:16]}.lock"
+
+
+def _holder() -> str:
+    """This process in one line."""
+    words = " ".join(" ".join(sys.orig_argv).split())
+    return f"process {os.getpid()} ({words[: _LONGEST_HOLDER - 30]})"
+
+
+def _open(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except PermissionError as error:
+        remedy = "run the same command with sudo"
+        raise ClusterError(f"{path} may not be written: {error.strerror}", remedy) from error
+    except OSError as error:
+        remedy = "make its directory writable"
+        raise ClusterError(f"{path} cannot be made: {error.strerror}", remedy) from error
 
 
 def _program(settings: Settings) -> Path:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from e2e.cluster.errors import CommandError
 
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""PATH of root; that of a user may lack the places of system programs."""
+
 
 def run(
     command: Sequence[str],
@@ -13,13 +16,20 @@ def run(
     stdin: str | None = None,
     environment: Mapping[str, str] | None = None,
     timeout_s: float = 120.0,
+    own_session: bool = False,
 ) -> str:
     """Runs a program and returns its standard output.
 
     Raises:
         CommandError: It is absent, ended with an error, or took longer than `timeout_s`.
     """
-    done = attempt(command, stdin=stdin, environment=environment, timeout_s=timeout_s)
+    done = attempt(
+        command,
+        stdin=stdin,
+        environment=environment,
+        timeout_s=timeout_s,
+        own_session=own_session,
+    )
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         words = " ".join(command[:6])
@@ -34,12 +44,22 @@ def attempt(
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
     timeout_s: float = 120.0,
+    own_session: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program, whatever comes of it; absence and time-out read as exit 127 and 124."""
+    """Runs a program, whatever comes of it; absence and time-out read as exit 127 and 124.
+
+    Args:
+        command: Program and arguments.
+        stdin: Its standard input; empty by default.
+        environment: Its environment; this process's by default.
+        directory: Where it runs.
+        timeout_s: It is killed after this long.
+        own_session: Whether it is kept from what a terminal or a group is sent.
+    """
     try:
         return subprocess.run(
             command,
-            input=stdin,
+            input=stdin or "",
             env=environment,
             cwd=directory,
             capture_output=True,
@@ -47,6 +67,7 @@ def attempt(
             errors="replace",
             timeout=timeout_s,
             check=False,
+            start_new_session=own_session,
         )
     except FileNotFoundError:
         return subprocess.CompletedProcess(command, 127, "", f"{command[0]}: not found")

@@ -45,6 +45,16 @@ class Layout:
         return self.root / "before.json"
 
     @property
+    def settled(self) -> Path:
+        """The machine right after an `up` that ended well."""
+        return self.root / "after.json"
+
+    @property
+    def modules(self) -> Path:
+        """Names of the kernel modules that `up` loaded, one a line."""
+        return self.root / "modules"
+
+    @property
     def complete(self) -> Path:
         """Exists once an `up` has ended well."""
         return self.root / "complete"
@@ -54,8 +64,9 @@ class Layout:
 
     def make(self) -> None:
         """Creates the directories."""
-        for path in (self.pki, self.config, self.logs, self.records, self.run, self.images):
-            path.mkdir(parents=True, exist_ok=True)
+        self.pki.mkdir(mode=0o700, exist_ok=True)
+        for path in (self.config, self.logs, self.records, self.run, self.images):
+            path.mkdir(exist_ok=True)
         (self.config / "cni").mkdir(exist_ok=True)
 
 

@@ -5,10 +5,7 @@ needs no record to be whole: it also finds what an interruption left.
 """
 
 import shutil
-import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.cluster import (
@@ -20,56 +17,67 @@ from e2e.cluster import (
     dns,
     firewall,
     images,
+    kernel,
     layout,
     network,
+    ownership,
     preflight,
     processes,
     procfs,
     readiness,
-    residue,
+    removal,
     snapshot,
 )
-from e2e.cluster.commands import attempt
-from e2e.cluster.errors import ClusterError, CommandError
+from e2e.cluster.errors import ClusterError, CommandError, ForeignClusterError
 from e2e.cluster.progress import Say
 from e2e.cluster.settings import Settings
-
-_SHIM_PATIENCE_S = 0.5
+from e2e.interruption import held_off
 
 
 def up(settings: Settings, say: Say) -> None:
     """Brings the cluster up; on one that is up it only starts what is missing.
 
     Raises:
-        ClusterError: It could not; nothing is left behind.
+        ClusterError: It could not; nothing is left behind, or the message says what.
     """
-    with access.exclusive(settings):
+    layout.of(settings)
+    with access.reserved(settings):
+        _require_own(settings)
         if is_up(settings):
             _mend(settings, say)
             return
-        if traces(settings):
+        if removal.traces(settings):
             say("up", "removing what an earlier run left")
-            _remove(settings, say)
+            with held_off():
+                removal.remove(settings, say)
         preflight.check(settings)
         try:
             _start(settings, say)
         except BaseException as failure:
-            say("up", "did not succeed; removing what was made")
-            kept = _keep_logs(settings)
-            with _uninterrupted():
-                _remove(settings, say)
+            with held_off():
+                note = _undo(settings, say)
             if isinstance(failure, ClusterError):
-                raise type(failure)(failure.problem, f"the logs are kept in {kept}") from failure
+                raise type(failure)(failure.problem, note) from failure
             raise
 
 
 def down(settings: Settings, say: Say) -> list[str]:
-    """Removes the cluster, and returns what could not be undone, in words."""
-    with access.exclusive(settings), _uninterrupted():
-        if not traces(settings):
+    """Removes the cluster.
+
+    Returns:
+        What could not be undone, in words.
+
+    Raises:
+        ClusterError: The state directory is not one that `up` made, or is in use.
+    """
+    layout.of(settings)
+    with access.reserved(settings):
+        _require_own(settings)
+        if not removal.traces(settings):
             say("down", "there is no cluster")
             return []
-        return _remove(settings, say)
+        with held_off():
+            return removal.remove(settings, say)
 
 
 def is_up(settings: Settings) -> bool:
@@ -78,27 +86,28 @@ def is_up(settings: Settings) -> bool:
     return complete.exists() and complete.read_text() == procfs.boot_id()
 
 
-def traces(settings: Settings) -> bool:
-    """Whether anything of a cluster is on this machine, also half of one."""
-    return (
-        settings.state.exists()
-        or network.exists()
-        or cgroups.exists()
-        or any(chain.name == firewall.CHAIN for chain in firewall.chains())
-        or bool(processes.strays(settings))
-    )
+def _require_own(settings: Settings) -> None:
+    """Names, ports and rules are fixed, so a machine has one cluster; it must be this one."""
+    ownership.require(settings)
+    owner = Path(network.owner() or settings.state)
+    if owner != settings.state and owner.exists():
+        raise ForeignClusterError(
+            f"the cluster on this machine is that of PACELINE_STATE={owner}",
+            f"run it with that, not with {settings.state}",
+        )
 
 
 def _start(settings: Settings, say: Say) -> None:
     place = layout.of(settings)
-    place.root.mkdir(parents=True, exist_ok=True)
+    ownership.claim(settings)
     snapshot.take().write(place.snapshot)
     place.make()
+    _load_modules(place.modules)
     configs.write_credentials(settings)
     configs.write_configurations(settings, adjusts_oom_score=preflight.may_adjust_oom_score())
     say("configuration", "written")
     cgroups.create()
-    network.create()
+    network.create(settings.state)
     firewall.create()
     say("network", "ready")
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -108,12 +117,21 @@ def _start(settings: Settings, say: Say) -> None:
             _start_component(settings, name, say)
         imported.result()
     _start_dns(settings, say)
+    snapshot.take().write(place.settled)
     place.complete.write_text(procfs.boot_id())
     say("cluster", f"up; KUBECONFIG={settings.kubeconfig}")
 
 
+def _load_modules(record: Path) -> None:
+    """Loads what is missing; each is recorded before, so that `down` takes it away again."""
+    for name in kernel.missing():
+        with record.open("a") as loaded:
+            loaded.write(f"{name}\n")
+        kernel.load(name)
+
+
 def _mend(settings: Settings, say: Say) -> None:
-    network.create()
+    network.create(settings.state)
     firewall.create()
     for name in components.ORDER:
         if processes.find(settings, name) is None:
@@ -152,43 +170,15 @@ def _start_dns(settings: Settings, say: Say) -> None:
     say("dns", "ready")
 
 
-def _remove(settings: Settings, say: Say) -> list[str]:
-    """Undoes everything, in an order in which nothing comes back."""
-    place = layout.of(settings)
-    before = snapshot.read(place.snapshot)
-    # Without the kubelet no container is started again; the rest follows.
-    for name in ("kubelet", *(n for n in reversed(components.ORDER) if n != "kubelet")):
-        processes.stop(settings, name)
-    for stray in processes.strays(settings):
-        stray.end(_SHIM_PATIENCE_S)
-    cgroups.end()
-    say("processes", "ended")
-    _unmount(place.root)
-    network.remove()
-    firewall.remove(snapshot.chains_in(before) if before else ())
-    if before:
-        network.restore_settings(before.settings)
-    say("network", "removed")
-    _delete(place.root)
-    residue.remove(place.root, before.directories if before else residue.present())
-    left = snapshot.left_over(before, snapshot.take()) if before else []
-    say("cluster", "down" if not left else f"down, but left: {'; '.join(left)}")
-    return left
-
-
-def _unmount(root: Path) -> None:
-    for point in procfs.mount_points(root):
-        if attempt(["umount", str(point)]).returncode:
-            attempt(["umount", "--lazy", str(point)])
-
-
-def _delete(root: Path) -> None:
-    """Deletes the state directory, but never through a mount."""
-    if mounted := procfs.mount_points(root):
-        raise CommandError(f"{mounted[0]} is still mounted", f"`umount {mounted[0]}`, then again")
-    shutil.rmtree(root, ignore_errors=True)
-    if root.exists():
-        shutil.rmtree(root)
+def _undo(settings: Settings, say: Say) -> str:
+    """Removes what a failed `up` made, and returns where its logs are and what is left."""
+    say("up", "did not succeed; removing what was made")
+    try:
+        kept = f"the logs are kept in {_keep_logs(settings)}"
+    except OSError as error:
+        kept = f"the logs could not be kept ({error})"
+    left = removal.remove(settings, say)
+    return kept + (f"; left behind: {'; '.join(left)}" if left else "")
 
 
 def _keep_logs(settings: Settings) -> Path:
@@ -197,15 +187,3 @@ def _keep_logs(settings: Settings) -> Path:
     if layout.of(settings).logs.exists():
         shutil.copytree(layout.of(settings).logs, kept, symlinks=True)
     return kept
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """A clean-up that is cut short would leave what nobody looks for."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    old = [signal.signal(number, signal.SIG_IGN) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, old, strict=True):
-            signal.signal(number, handler)

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from e2e.cluster.commands import attempt, run
+from e2e.cluster.errors import ClusterError
 from e2e.cluster.settings import BRIDGE, NODE_IP, POD_PREFIX_LENGTH
 
 # A fixed address: otherwise the bridge takes the lowest of its ports' and changes it with them.
 _BRIDGE_MAC = "02:70:61:63:65:01"
 
 _SYSCTL = Path("/proc/sys")
+_LINKS = Path("/sys/class/net")
 
 NEEDED_SETTINGS: Mapping[str, str] = {
     "net/ipv4/ip_forward": "1",
@@ -35,16 +37,25 @@ CHANGED_SETTINGS = (
 """What the cluster, its kubelet and its kube-proxy write."""
 
 
-def create() -> None:
-    """Makes the bridge with the node's address, which the API server advertises."""
+def create(state: Path) -> None:
+    """Makes the bridge with the node's address, which the API server advertises.
+
+    Args:
+        state: State directory of the cluster; the bridge is labelled with it.
+
+    Raises:
+        ClusterError: The kernel lacks a setting without which pods reach no Service.
+    """
     if not exists():
         run(["ip", "link", "add", BRIDGE, "address", _BRIDGE_MAC, "type", "bridge"])
     address = f"{NODE_IP}/{POD_PREFIX_LENGTH}"
     if NODE_IP not in addresses():
         run(["ip", "address", "add", address, "dev", BRIDGE])
+    run(["ip", "link", "set", BRIDGE, "alias", str(state)])
     run(["ip", "link", "set", BRIDGE, "up"])
     for name, value in NEEDED_SETTINGS.items():
         _write_setting(name, value)
+    require_settings(read_settings())
 
 
 def remove() -> None:
@@ -59,6 +70,27 @@ def remove() -> None:
 def exists() -> bool:
     """Whether the bridge is there."""
     return attempt(["ip", "link", "show", "dev", BRIDGE]).returncode == 0
+
+
+def owner() -> str:
+    """State directory of the cluster whose bridge this is; empty without bridge or label."""
+    with suppress(OSError):
+        return (_LINKS / BRIDGE / "ifalias").read_text().strip()
+    return ""
+
+
+def require_settings(present: Mapping[str, str]) -> None:
+    """Checks that every needed setting is in force.
+
+    Raises:
+        ClusterError: One is not, or does not exist.
+    """
+    for name, value in NEEDED_SETTINGS.items():
+        if present.get(name) != value:
+            raise ClusterError(
+                f"/proc/sys/{name} is {present.get(name, 'missing')}, not {value}",
+                "load the kernel's br_netfilter, and let this process write settings",
+            )
 
 
 def interfaces() -> list[str]:
@@ -98,7 +130,7 @@ def restore_settings(values: Mapping[str, str]) -> None:
 
 
 def _write_setting(name: str, value: str) -> None:
-    # Absent where the kernel lacks a feature; what needs it says so by itself.
+    # Absent where the kernel lacks a feature; the needed ones are checked afterwards.
     with suppress(FileNotFoundError):
         (_SYSCTL / name).write_text(value)
 

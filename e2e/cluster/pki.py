@@ -52,6 +52,7 @@ class Authority:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.chmod(0o700)
         self._config = directory / "openssl.cnf"
         self._config.write_text(_CONFIG)
         self.ca = self._pair("ca")

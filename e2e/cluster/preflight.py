@@ -58,8 +58,6 @@ def _check_kernel() -> None:
     for hierarchy in cgroups.hierarchies():
         if not os.access(hierarchy, os.W_OK):
             raise ClusterError(f"{hierarchy} is read-only", "mount the control groups writable")
-    if "overlay" not in Path("/proc/filesystems").read_text():
-        raise ClusterError("the kernel has no overlay file system", "`modprobe overlay`")
     for table in ("nat", "filter"):
         done = attempt(["iptables", "-t", table, "-S"])
         if done.returncode:

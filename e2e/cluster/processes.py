@@ -15,16 +15,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from e2e.cluster import binaries, components, layout, procfs
-from e2e.cluster.commands import attempt
+from e2e.cluster.commands import SYSTEM_PATH, attempt
 from e2e.cluster.components import Component
-from e2e.cluster.debian import SYSTEM_PATH
 from e2e.cluster.errors import StartError
 from e2e.cluster.procfs import Identity
 from e2e.cluster.settings import Settings
 
 _ASK_TIMEOUT_S = 2.0
 _POLL_S = 0.1
-_SHIM = "containerd-shim-runc-v2"
+_SERVERS = ("containerd", "containerd-shim-runc-v2")
 
 
 def find(settings: Settings, name: str) -> Identity | None:
@@ -117,18 +116,32 @@ def wait_healthy(settings: Settings, name: str, patience_s: float = 60.0) -> Non
         time.sleep(_POLL_S)
 
 
-def strays(settings: Settings) -> list[Identity]:
-    """Processes of the cluster's own programs that serve this state directory.
+def strays(settings: Settings) -> list[tuple[str, Identity]]:
+    """Processes that serve this state directory, with their names, recorded or not.
 
     These are the shims, which outlive containerd, and what an interruption left unrecorded.
+    They are told by their program's name and not by its place: after a change of versions or
+    of the cache the program of a running process lies where nobody looks any more.
     """
-    programs = {path.resolve() for path in binaries.links(settings.cache).values()}
     found = []
     for pid, program, words in procfs.commands():
-        if program in programs and f"{settings.state}/" in words and _is_server(words):
+        if f"{settings.state}/" in words and (name := server_name(program, words)):
             identity = procfs.identify(pid)
-            found += [identity] if identity else []
+            found += [(name, identity)] if identity else []
     return found
+
+
+def server_name(program: Path, words: str) -> str:
+    """Name of one of the cluster's servers; empty for a kubectl or helm that somebody runs.
+
+    Args:
+        program: Its executable.
+        words: Its command line.
+    """
+    if program.name in _SERVERS:
+        return program.name
+    second = words.partition(" ")[2].partition(" ")[0]
+    return second if program.name == "kubebox" and second in components.ORDER else ""
 
 
 def log_path(settings: Settings, name: str) -> Path:
@@ -141,13 +154,6 @@ def last_line(settings: Settings, name: str) -> str:
     path = log_path(settings, name)
     lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
     return lines[-1][:300] if lines else "no output"
-
-
-def _is_server(words: str) -> bool:
-    """A kubectl or helm that somebody runs against the cluster is not the cluster's."""
-    first, _, rest = words.partition(" ")
-    name = Path(first).name
-    return name in {"containerd", _SHIM} or rest.partition(" ")[0] in components.ORDER
 
 
 def _see(settings: Settings, name: str) -> str:

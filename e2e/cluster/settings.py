@@ -96,7 +96,8 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
             "set PACELINE_KUBE_CONTEXT to a context of your kubeconfig",
         )
     return Settings(
-        state=_directory(environment, "PACELINE_STATE", Path("/var/lib") / NAME),
+        # Resolved: what is deleted, and which mounts lie below, must not hang on a link.
+        state=_directory(environment, "PACELINE_STATE", Path("/var/lib") / NAME).resolve(),
         cache=_directory(environment, "PACELINE_CACHE", Path.home() / ".cache" / "paceline"),
         provider=provider,
         context=context if provider == "existing" else "",

@@ -67,6 +67,30 @@ def chains_in(snapshot: Snapshot) -> set[Chain]:
     }
 
 
+def settings_to_restore(
+    before: Snapshot, settled: Snapshot | None, now: Snapshot
+) -> dict[str, str]:
+    """Kernel settings to write back once the cluster's own interfaces and rules are gone.
+
+    Left alone are those that somebody set anew since, and all of the network where an
+    interface or a chain has appeared since: another container engine needs forwarding too.
+
+    Args:
+        before: The machine before `up`.
+        settled: Right after `up`; None where that did not end well.
+        now: The machine now.
+    """
+    others = set(now.interfaces) - set(before.interfaces) or chains_in(now) - chains_in(before)
+    found = {}
+    for name, value in before.settings.items():
+        written = settled.settings.get(name) if settled else None
+        present = now.settings.get(name, value)
+        set_since = written not in {None, value} and present != written
+        if present != value and not set_since and not (others and name.startswith("net/")):
+            found[name] = value
+    return found
+
+
 def left_over(before: Snapshot, after: Snapshot) -> list[str]:
     """What is there now and was not there before, in words."""
     pairs = {

@@ -1,8 +1,6 @@
 """The command line: every expected failure is one line with a remedy, exit code 2."""
 
-import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,14 +10,14 @@ from e2e.cluster import cgroups, dns, preflight, status
 from e2e.cluster.errors import ClusterError, PortInUseError
 from e2e.cluster.settings import CLUSTER_DOMAIN, DNS_SERVICE_IP
 
+VARIABLES = ("PACELINE_CLUSTER", "PACELINE_KUBE_CONTEXT", "PACELINE_STATE", "KUBECONFIG")
+
 
 @pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    """Puts signal handlers back, which `main` replaces."""
-    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in old.items():
-        signal.signal(number, handler)
+def environment_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes away what the caller's environment says; each case names what it needs."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize(

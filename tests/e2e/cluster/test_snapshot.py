@@ -7,7 +7,7 @@ import pytest
 
 from e2e.cluster import residue, snapshot
 from e2e.cluster.firewall import Chain
-from e2e.cluster.snapshot import Snapshot, chains_in, left_over
+from e2e.cluster.snapshot import Snapshot, chains_in, left_over, settings_to_restore
 
 BEFORE = Snapshot(
     interfaces=("eth0", "lo"),
@@ -58,9 +58,56 @@ def test_a_broken_file_reads_as_none(tmp_path: Path, content: str) -> None:
     assert snapshot.read(tmp_path / "before.json") is None
 
 
+@pytest.mark.parametrize(
+    ("settled", "now", "restored"),
+    [
+        ({"vm/a": "1"}, {"vm/a": "1"}, {"vm/a": "0"}),  # as the cluster left it
+        (None, {"vm/a": "1"}, {"vm/a": "0"}),  # `up` was cut short
+        ({"vm/a": "1"}, {"vm/a": "0"}, {}),  # as it was
+        ({"vm/a": "1"}, {"vm/a": "2"}, {}),  # somebody set it since
+        ({"vm/a": "0"}, {"vm/a": "1"}, {"vm/a": "0"}),  # the cluster wrote it late
+        ({"vm/a": "1"}, {}, {}),  # the kernel has it no more
+    ],
+)
+def test_settings_go_back_unless_somebody_set_them_since(
+    settled: dict[str, str] | None, now: dict[str, str], restored: dict[str, str]
+) -> None:
+    before = replace(BEFORE, settings={"vm/a": "0"})
+    after = None if settled is None else replace(BEFORE, settings=settled)
+    found = settings_to_restore(before, after, replace(BEFORE, settings=now))
+    assert found == restored
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        replace(BEFORE, interfaces=(*BEFORE.interfaces, "docker0")),
+        replace(BEFORE, rules=(*BEFORE.rules, "iptables nat :PODMAN")),
+    ],
+)
+def test_forwarding_stays_on_where_another_network_came_up(others: Snapshot) -> None:
+    before = replace(BEFORE, settings={"net/ipv4/ip_forward": "0", "vm/a": "0"})
+    changed = {"net/ipv4/ip_forward": "1", "vm/a": "1"}
+    now = replace(others, settings=changed)
+    settled = replace(BEFORE, settings=changed)
+    assert settings_to_restore(before, settled, now) == {"vm/a": "0"}
+    alone = replace(BEFORE, settings=changed)
+    assert settings_to_restore(before, settled, alone) == before.settings
+
+
+def test_a_new_directory_stays_while_others_use_it(tmp_path: Path) -> None:
+    state, new = tmp_path / "state", tmp_path / "cni"
+    (new / "results").mkdir(parents=True)
+    (new / "results" / "cni-loopback-1-lo").write_text(f'{{"netns":"{state}/run/netns/a"}}')
+    (new / "results" / "cni-loopback-2-lo").write_text('{"netns":"/run/netns/b"}')
+    residue.remove(state, [], [new])
+    assert [path.name for path in (new / "results").iterdir()] == ["cni-loopback-2-lo"]
+
+
 def test_residue_goes_with_a_directory_that_was_not_there(tmp_path: Path) -> None:
     new = tmp_path / "kubelet"
     (new / "device-plugins").mkdir(parents=True)
+    (new / "device-plugins" / "kubelet.sock").touch()
     residue.remove(tmp_path / "state", [], [new])
     assert not new.exists()
 
