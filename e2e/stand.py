@@ -84,11 +84,11 @@ def stand(namespace: str, *, keep_cluster: bool) -> Iterator[Stand]:
             removed, or is somebody else's; one line says what.
     """
     settings, say = from_environment(), Progress()
-    with access.reserved(settings):
+    with interruption.raised(), access.reserved(settings):
         was_up = settings.provider == "existing" or lifecycle.is_up(settings)
         with _cluster(settings, say, keep=was_up or keep_cluster):
             place = _install(settings, namespace, say)
-            with _cleared(place, say):
+            with _namespace(place, say):
                 yield place
 
 
@@ -102,7 +102,7 @@ def take_down() -> list[str]:
         ClusterError, InstallError, KubectlError: It could not be done.
     """
     settings, say = from_environment(), Progress()
-    with access.reserved(settings):
+    with interruption.raised(), access.reserved(settings):
         if settings.provider == "built":
             return lifecycle.down(settings, say)
         left = _withdraw(access.kubectl(settings), _helm(settings), say)
@@ -134,11 +134,10 @@ def _install(settings: Settings, namespace: str, say: Progress) -> Stand:
     kubectl = access.kubectl(settings, namespace)
     helm = Helm(_helm(settings), kubectl)
     if settings.provider == "existing":
-        _require_own(settings, look(helm, NAMESPACE, namespace))
+        _require_own(settings, look(helm, namespace))
     say("chart", "helm upgrade --install paceline charts/paceline")
     install(helm, values)
     say("plug-in", f'for `kubectl paceline`: export PATH="{PLUGINS}:$PATH"')
-    _fresh_namespace(kubectl, say)
     return Stand(settings=settings, kubectl=kubectl, helm=helm, host=pod_host(values))
 
 
@@ -174,8 +173,23 @@ def _values(settings: Settings) -> Mapping[str, Any]:
         raise ClusterError(
             "an existing cluster needs images it can pull", "name a values file in PACELINE_VALUES"
         )
-    values: Mapping[str, Any] = yaml.safe_load(Path(named).read_text())
+    return _read_values(Path(named))
+
+
+def _read_values(path: Path) -> Mapping[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise _bad_values(path, error.strerror or str(error)) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise _bad_values(path, f"no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise _bad_values(path, "not a mapping")
     return values
+
+
+def _bad_values(path: Path, problem: str) -> ClusterError:
+    return ClusterError(f"PACELINE_VALUES={path}: {problem}", "name a file with the chart's values")
 
 
 def _helm(settings: Settings) -> Path:
@@ -208,8 +222,10 @@ def _delete_namespace(kubectl: Kubectl) -> None:
 
 
 @contextmanager
-def _cleared(place: Stand, say: Progress) -> Iterator[None]:
+def _namespace(place: Stand, say: Progress) -> Iterator[None]:
+    """The run's namespace, from empty to gone."""
     try:
+        _fresh_namespace(place.kubectl, say)
         yield
     except BaseException:
         try:

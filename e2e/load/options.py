@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from e2e.load import arrivals
 from e2e.load.arrivals import Segment
@@ -11,6 +13,8 @@ from e2e.load.mix import FORM, NAMED, Kind, MixError, parse_mix
 from e2e.load.plan import Plan, PlanError, make_plan
 from e2e.load.sender import Target
 
+API_KEY = "PACELINE_API_KEY"
+"""Variable with the bearer token."""
 DESCRIPTION = """\
 Sends seeded, open-loop load to an OpenAI-compatible endpoint: each request leaves when it
 is due, on a connection of its own, whatever became of the others. Ends by itself; SIGTERM
@@ -39,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
         description=DESCRIPTION,
         epilog=EPILOG + _mixes(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     _add_target(flags.add_argument_group("where to"))
     _add_plan(flags.add_argument_group("how much"))
@@ -56,7 +61,11 @@ def _add_target(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--url", required=True, help="base URL, without /v1")
     group.add_argument("--model", required=True, help="served model name")
     group.add_argument("--route", choices=("chat", "completions"), default="chat")
-    group.add_argument("--api-key", default=None, help="bearer token")
+    group.add_argument(
+        "--api-key-file",
+        type=_first_line,
+        help=f"file with the bearer token; without, {API_KEY} in the environment is taken",
+    )
     group.add_argument(
         "--timeout", type=_positive, default=300.0, help="seconds until a request is lost (300)"
     )
@@ -99,6 +108,18 @@ def _mix(text: str) -> tuple[Kind, ...]:
         return parse_mix(text)
     except MixError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _first_line(path: str) -> str:
+    """A secret in a file: as an argument everybody on the machine could read it."""
+    try:
+        lines = Path(path).read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise argparse.ArgumentTypeError(f"{path} cannot be read: {reason}") from None
+    if not lines or not lines[0].strip():
+        raise argparse.ArgumentTypeError(f"{path} begins with an empty line, not with a token")
+    return lines[0].strip()
 
 
 def _number(text: str) -> float:
@@ -174,6 +195,6 @@ def read(arguments: Sequence[str]) -> tuple[Plan, Target, bool]:
         seed=flags.seed,
         ignore_eos=not flags.respect_eos,
         timeout_s=flags.timeout,
-        api_key=flags.api_key,
+        api_key=flags.api_key_file or os.environ.get(API_KEY) or None,
     )
     return plan, target, bool(flags.json)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from e2e.load.options import parser, read
+from e2e.load.options import API_KEY, parser, read
 
 NEEDED = ("--url", "http://x:8000", "--model", "m", "--rate", "2", "--duration", "10")
 
@@ -26,11 +28,23 @@ def test_plans(flags: tuple[str, ...], phases: list[str], requests: int) -> None
     assert len(plan.requests) == requests
 
 
-def test_what_is_not_said_is_safe() -> None:
+def test_what_is_not_said_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(API_KEY, raising=False)
     plan, target, as_json = read(NEEDED)
     assert (target.url, target.model, target.route) == ("http://x:8000", "m", "chat")
     assert (target.ignore_eos, target.api_key, as_json) == (True, None, False)
     assert all(request.streamed for request in plan.requests)
+
+
+def test_the_key_comes_from_a_file_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arguments can be read by everybody on the machine, and stand in the Job's spec."""
+    (tmp_path / "key").write_text("of-the-file\n")
+    monkeypatch.setenv(API_KEY, "of-the-environment")
+    assert read(NEEDED)[1].api_key == "of-the-environment"
+    flags = ("--api-key-file", str(tmp_path / "key"))
+    assert read([*NEEDED, *flags])[1].api_key == "of-the-file"
 
 
 def test_help_documents_every_flag() -> None:
@@ -50,6 +64,18 @@ def test_help_documents_every_flag() -> None:
         (("--rate", "nan", "--duration", "1"), "argument --rate: nan is not above zero"),
         (("--rate", "1", "--duration", "1", "--before", "-1"), "argument --before: -1 is below"),
         (("--rate", "1", "--duration", "1", "--streamed", "2"), "argument --streamed: 2 is not"),
+        (
+            ("--rate", "1", "--duration", "1", "--api-key", "k"),
+            "unrecognized arguments: --api-key k",
+        ),
+        (
+            ("--rate", "1", "--duration", "1", "--api-key-file", "/absent"),
+            "argument --api-key-file: /absent cannot be read: No such file",
+        ),
+        (
+            ("--rate", "1", "--duration", "1", "--api-key-file", "/dev/null"),
+            "argument --api-key-file: /dev/null begins with an empty line",
+        ),
         (("--duration", "1"), "the following arguments are required: --rate"),
         (
             ("--rate", "1", "--duration", "1", "--plan", "burst", "--burst", "30"),
