@@ -30,6 +30,7 @@ from bench.table import Sample, Verdict, judge, markdown
 
 RESULTS = Path(__file__).parent / "results"
 ORDER = (PACELINE, TRANSFORMERS)
+WARM_UP_TOKENS = 8
 
 
 def make_prompts(tokenizer: Tokenizer, count: int, length: int, seed: int) -> list[str]:
@@ -50,18 +51,19 @@ def make_prompts(tokenizer: Tokenizer, count: int, length: int, seed: int) -> li
 
 
 def measure(contender: Contender, model: Path, args: argparse.Namespace, seed: int) -> Sample:
-    """Starts the server, warms it up with one burst, measures the next."""
+    """Starts the server, warms it up with a short burst, measures a whole one."""
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
-    bursts: list[Burst] = []
+
+    def burst(part: int, output_tokens: int) -> Burst:
+        prompts = make_prompts(tokenizer, args.streams, args.input_tokens, seed * 2 + part)
+        return asyncio.run(run_burst(url, contender, str(model), prompts, output_tokens))
+
     with serving(contender, model, args.log) as url:
-        for turn in range(2):
-            prompts = make_prompts(tokenizer, args.streams, args.input_tokens, seed * 2 + turn)
-            before = CpuTimes.now()
-            bursts.append(
-                asyncio.run(run_burst(url, contender, str(model), prompts, args.output_tokens))
-            )
-            others = CpuTimes.now().others_since(before)
-    return Sample(contender.name, bursts[-1], others)
+        burst(0, min(WARM_UP_TOKENS, args.output_tokens))
+        before = CpuTimes.now()
+        measured = burst(1, args.output_tokens)
+        others = CpuTimes.now().others_since(before)
+    return Sample(contender.name, measured, others)
 
 
 def run(args: argparse.Namespace) -> Verdict:
@@ -126,6 +128,9 @@ def main() -> int:
     except (ContenderError, OSError) as error:
         print(f"bench-quick: failed: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("bench-quick: interrupted", file=sys.stderr)
+        return 130
     print(verdict.line)
     return 0 if verdict.word == "ok" else 1
 
