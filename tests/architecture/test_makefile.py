@@ -1,9 +1,11 @@
-"""`make` targets: the promised ones exist, and README names only existing ones."""
+"""`make` targets: the promised ones exist, and documents name only existing ones."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+
+import pytest
 
 from tests.support.tree import ROOT
 
@@ -38,10 +40,40 @@ def test_help_lists_what_is_promised() -> None:
     assert targets() >= PROMISED
 
 
-def test_readme_names_existing_targets() -> None:
-    named = set(re.findall(r"`make ([a-z0-9-]+)", (ROOT / "README.md").read_text()))
-    assert named
-    assert named <= targets()
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_documents_name_existing_targets(document: str) -> None:
+    shown = named((ROOT / document).read_text())
+    assert shown
+    assert shown - targets() == set()
+
+
+def named(text: str) -> set[str]:
+    """Targets in prose and in the commands of code blocks, with or without a prompt."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S)
+    commands = [
+        c
+        for body in blocks
+        for c in re.findall(r"(?:^|[;&] *)(?:\$ )?(?:\w+=\S+ +)*make +(.*)", body, re.M)
+    ]
+    prose = re.findall(r"`make ([^`]+)`", text)
+    words = [
+        word for line in (*commands, *prose) for word in re.split(r"\s+#|[;&|]", line)[0].split()
+    ]
+    return {word for word in words if re.fullmatch(r"[a-z][a-z0-9-]*", word)}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("see `make demo` and `make unit`", {"demo", "unit"}),
+        ("```sh\nmake demo   # the main job\n$ make test\n```", {"demo", "test"}),
+        ("```\ncd x && make lint types\n```", {"lint", "types"}),
+        ("```\nPACELINE_CLUSTER=built\nA=1 make demo\n```", {"demo"}),
+        ("make sure of it", set()),
+    ],
+)
+def test_targets_are_found_in_prose_and_blocks(text: str, found: set[str]) -> None:
+    assert named(text) == found
 
 
 def test_later_targets_say_so_and_fail() -> None:

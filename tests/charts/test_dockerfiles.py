@@ -89,8 +89,13 @@ def test_kernels_are_compiled_in_the_image() -> None:
 def test_only_what_the_image_needs_is_sent(member: str) -> None:
     lines = (ROOT / member / ".dockerignore").read_text().split()
     assert lines[0] == "*"
-    copied = {
-        part for word, rest in instructions(member) if word == "COPY" for part in rest.split()
-    }
     sent = {line.removeprefix("!") for line in lines if line.startswith("!")}
-    assert sent <= copied
+    assert sent == copied(member)
+    assert [path for path in sent if not (ROOT / member / path).exists()] == []
+
+
+def copied(member: str) -> set[str]:
+    """What the image takes from its build context."""
+    steps = [rest.split() for word, rest in instructions(member) if word == "COPY"]
+    from_context = [words for words in steps if not words[0].startswith("--from")]
+    return {part for words in from_context for part in words[:-1]}

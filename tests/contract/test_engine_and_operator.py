@@ -1,13 +1,19 @@
-"""What the two members say about flags, ports, paths and metrics is the same."""
+"""What the two members say about flags, ports, paths, bodies and metrics is the same."""
 
 import pytest
 
 from paceline_engine import config
 from paceline_engine.runner import profiles
-from paceline_engine.server import flags, metric_names
+from paceline_engine.server import admin_wire, flags, metric_names
+from paceline_engine.server.drain import DrainPhase
+from paceline_operator.api import choice
+from paceline_operator.api.v1alpha1 import Slo
 from paceline_operator.autopilot import prior, window
-from paceline_operator.domain import contract
+from paceline_operator.autopilot.fleet import PodTunables, Tunables
+from paceline_operator.domain import contract, tunables
+from paceline_operator.domain.scale_in import DrainState
 from paceline_operator.metrics import names
+from paceline_operator.reconcile import engine_admin
 
 
 def test_the_command_is_the_same() -> None:
@@ -36,8 +42,64 @@ def test_every_family_has_the_same_name_type_and_labels() -> None:
     assert operator == engine
 
 
-def test_terms_and_classes_of_the_moments_are_the_same() -> None:
-    assert set(window.TERMS) == set(metric_names.MOMENT_TERMS)
+def test_terms_of_the_moments_and_their_order_are_the_same() -> None:
+    """The engine's order is that of its sums; the operator finds each sum by its place."""
+    assert window.TERMS == metric_names.MOMENT_TERMS
+    assert tuple(window.VARIABLES) == ("n", *metric_names.MOMENT_VARIABLES)
+
+
+def test_classes_of_steps_are_the_same() -> None:
+    assert [each.value for each in window.StepClass] == list(metric_names.STEP_CLASSES)
+
+
+def test_outcomes_that_the_operator_tells_apart_are_the_engines() -> None:
+    assert metric_names.SLO_OUTCOMES == ("good", "bad")
+    assert {each.value for each in choice.SloMetric} == {m.value for m in admin_wire.SloMetric}
+
+
+def test_the_engine_understands_every_key_of_the_operators_tunables() -> None:
+    """It passes over keys that it does not know, so a misspelt one would be lost in silence."""
+    slo = Slo(name="first", tier="batch", metric="ITL", percentile=90, target_ms=123)
+    knobs = Tunables(max_num_batched_tokens=256, max_num_running_seqs=12)
+    agreed = tunables.Agreed(7, knobs, (slo,))
+    sent = tunables.body(agreed)
+    read = admin_wire.TunablesRequest.model_validate(sent)
+    assert read.model_dump(mode="json", by_alias=True, exclude_unset=True) == sent
+    assert admin_wire.TunablesRequest.model_validate_json(tunables.text(agreed)) == read
+
+
+def test_the_operator_reads_each_value_from_the_key_the_engine_gives_it() -> None:
+    def knobs(tokens: int) -> admin_wire.Knobs:
+        return admin_wire.Knobs(max_num_batched_tokens=tokens, max_num_running_seqs=tokens + 1)
+
+    answer = admin_wire.TunablesResponse(
+        revision=7,
+        requested=knobs(10),
+        effective=knobs(20),
+        floor=knobs(30),
+        ceiling=knobs(40),
+        step=knobs(50),
+    )
+    assert tunables.read_report(answer.model_dump(mode="json", by_alias=True)) == PodTunables(
+        effective=20,
+        floor=30,
+        ceiling=40,
+        step=50,
+        running_seqs=21,
+        running_ceiling=41,
+        revision=7,
+    )
+
+
+@pytest.mark.parametrize("phase", list(DrainPhase))
+@pytest.mark.parametrize("empty", [True, False])
+def test_the_operator_understands_every_phase_of_a_drain(phase: DrainPhase, *, empty: bool) -> None:
+    answer = admin_wire.DrainResponse(phase=phase.value, running_requests=3, empty=empty)
+    assert engine_admin._drain(answer.model_dump(mode="json", by_alias=True)) == DrainState(
+        refusing=phase is DrainPhase.REFUSING,
+        announced=phase is DrainPhase.ANNOUNCED,
+        empty=empty,
+    )
 
 
 @pytest.mark.parametrize("name", sorted(profiles.PROFILES))
