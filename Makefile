@@ -29,7 +29,7 @@ demo: ## The main job on a real local cluster, start to report
 	@$(OP)/python -m e2e.demo
 
 demo-down: ## Remove what the demo left: fleet, cluster, interfaces
-	@$(SETUP) operator
+	@$(SETUP) --as-is operator
 	@$(OP)/python -m e2e.demo --down
 
 .PHONY: test unit lint types imports
@@ -95,11 +95,11 @@ cluster-up: ## Start the real cluster
 	@$(OP)/python -m e2e.cluster up
 
 cluster-down: ## Stop it and remove all it made
-	@$(SETUP) operator
+	@$(SETUP) --as-is operator
 	@$(OP)/python -m e2e.cluster down
 
 cluster-status: ## Show its processes, node and system pods
-	@$(SETUP) operator
+	@$(SETUP) --as-is operator
 	@$(OP)/python -m e2e.cluster status
 
 .PHONY: clean

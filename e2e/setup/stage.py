@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
+
+from e2e.cluster.progress import Progress
 
 HEARTBEAT_S = 20.0
 
@@ -32,12 +35,16 @@ class Stage:
         run: Does the work; gets a `Shell` that logs to the stage's file.
         needs: Names of stages that must be done before.
         is_done: Whether nothing is left to do (a cache hit).
+        tools: Programs that the work needs.
+        disk_gb: What the work fills, by directory, on top of what is there.
     """
 
     name: str
     run: Callable[[Shell], None]
     needs: tuple[str, ...] = ()
     is_done: Callable[[], bool] = field(default=lambda: False)
+    tools: tuple[str, ...] = ()
+    disk_gb: Mapping[Path, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -45,7 +52,9 @@ class Shell:
     """Runs commands for one stage; output goes to its log, children die with us."""
 
     log_path: Path
-    children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _stopped: bool = False
 
     def run(
         self,
@@ -58,23 +67,14 @@ class Shell:
         """Runs `command` to its end.
 
         Raises:
-            SetupError: It failed; the message holds the last line it printed and `remedy`.
+            SetupError: It failed, or the set-up is being stopped; the message holds the last
+                line it printed and `remedy`.
         """
         argv = [str(part) for part in command]
         with self.log_path.open("ab") as log:
             log.write(f"\n$ {' '.join(argv)}\n".encode())
             log.flush()
-            child = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(env or {})},
-                cwd=cwd,
-                start_new_session=True,
-            )
-            self.children.append(child)
-            code = child.wait()
+            code = self._start(argv, log, env, cwd).wait()
         if code:
             raise SetupError(
                 f"{Path(argv[0]).name} failed ({code}): {self._last_line()} - "
@@ -82,47 +82,58 @@ class Shell:
             )
 
     def stop(self) -> None:
-        """Ends children that still run, with everything they started."""
-        for child in self.children:
-            if child.poll() is None:
-                os.killpg(child.pid, signal.SIGTERM)
+        """Ends children that still run, with everything they started; none starts any more."""
+        with self._lock:
+            self._stopped = True
+            for child in self._children:
+                if child.poll() is None:
+                    os.killpg(child.pid, signal.SIGTERM)
+
+    def _start(
+        self, argv: list[str], log: BinaryIO, env: Mapping[str, str] | None, cwd: Path | None
+    ) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._stopped:
+                raise SetupError(f"{Path(argv[0]).name} was not started - another stage failed")
+            try:
+                child = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **(env or {})},
+                    cwd=cwd,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise SetupError(f"{argv[0]}: {error.strerror} - run the same again") from error
+            self._children.append(child)
+            return child
 
     def _last_line(self) -> str:
         lines = self.log_path.read_text(errors="replace").strip().splitlines()
         return lines[-1][:300] if lines else "no output"
 
 
-class Progress:
-    """Prints one line per event, with the time since the start."""
-
-    def __init__(self) -> None:
-        self._started = time.monotonic()
-        self._lock = threading.Lock()
-
-    def say(self, name: str, text: str) -> None:
-        """Prints `name: text` with the elapsed time."""
-        with self._lock:
-            print(f"[{time.monotonic() - self._started:6.1f}s] {name:<16} {text}", flush=True)
-
-
 def _run_one(stage: Stage, shell: Shell, progress: Progress) -> None:
     if stage.is_done():
-        progress.say(stage.name, "cached")
+        progress(stage.name, "cached")
         return
-    progress.say(stage.name, "started")
+    progress(stage.name, "started")
     started = time.monotonic()
     stage.run(shell)
-    progress.say(stage.name, f"done in {time.monotonic() - started:.0f} s")
+    progress(stage.name, f"done in {time.monotonic() - started:.0f} s")
 
 
 def run_stages(stages: Iterable[Stage], log_dir: Path) -> None:
-    """Runs all stages, each as soon as what it needs is done.
+    """Runs all stages, each as soon as what it needs, of what is given here, is done.
 
     Raises:
         SetupError: The first stage that failed; the others are stopped.
     """
     log_dir.mkdir(parents=True, exist_ok=True)
     waiting = {stage.name: stage for stage in stages}
+    names = set(waiting)
     shells = {name: Shell(log_dir / f"{name}.log") for name in waiting}
     for shell in shells.values():
         shell.log_path.write_bytes(b"")
@@ -130,7 +141,7 @@ def run_stages(stages: Iterable[Stage], log_dir: Path) -> None:
     with ThreadPoolExecutor(max_workers=max(1, len(waiting))) as pool:
         try:
             while waiting or running:
-                for name in [n for n, s in waiting.items() if done.issuperset(s.needs)]:
+                for name in [n for n, s in waiting.items() if names & set(s.needs) <= done]:
                     stage = waiting.pop(name)
                     running[pool.submit(_run_one, stage, shells[name], progress)] = name
                 _collect(running, done, progress)
@@ -143,7 +154,7 @@ def run_stages(stages: Iterable[Stage], log_dir: Path) -> None:
 def _collect(running: dict[Future[None], str], done: set[str], progress: Progress) -> None:
     finished, _ = wait(running, timeout=HEARTBEAT_S, return_when=FIRST_COMPLETED)
     if not finished:
-        progress.say("...", f"still at: {', '.join(sorted(running.values()))}")
+        progress("...", f"still at: {', '.join(sorted(running.values()))}")
     for future in finished:
         name = running.pop(future)
         future.result()
