@@ -28,17 +28,11 @@ BEFORE_S = 75.0
 MOVE_S = 35.0
 AFTER_S = 75.0
 SETTLE_S = 3.0
+LOAD_S = WARM_S + BEFORE_S + MOVE_S + AFTER_S
 QUESTION = "What does a cyclist do to hold a steady pace in a group?"
 LOAD = (
-    *(
-        "--plan",
-        "steady",
-        "--rate",
-        "0.9",
-        "--duration",
-        f"{WARM_S + BEFORE_S + MOVE_S + AFTER_S:g}",
-    ),
-    *("--mix", "chat:0.75:24-64:40-64,long:0.25:500-700:8-12", "--seed", "11"),
+    *("--plan", "steady", "--rate", "0.55", "--duration", f"{LOAD_S:g}"),
+    *("--mix", "chat:0.65:24-64:40-60,long:0.35:900-1200:6-10", "--seed", "11"),
     *("--max-requests", "600", "--json"),
 )
 
