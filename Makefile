@@ -17,6 +17,9 @@ LATER = @echo "$@: not built yet; it comes with a later issue" >&2; exit 1
 
 ENGINE_TESTS := tests/engine tests/bench
 OPERATOR_TESTS := tests/operator tests/contract tests/architecture tests/charts tests/e2e
+SUPPORT := $(wildcard tests/support/*.py)
+# What only the engine's tests use, and only its environment can check.
+ENGINE_SUPPORT := $(wildcard $(addprefix tests/support/,engine_server.py model_file.py steps.py tiny_*.py))
 
 .PHONY: help
 help: ## Show this list
@@ -49,8 +52,8 @@ lint: ## ruff: rules and format
 
 types: ## mypy, strict, in each member's environment
 	@$(SETUP) operator engine
-	@$(OP)/mypy operator/src e2e
-	@$(EN)/mypy engine/src bench
+	@$(OP)/mypy operator/src e2e tests/verify $(filter-out $(ENGINE_SUPPORT),$(SUPPORT))
+	@$(EN)/mypy engine/src bench $(ENGINE_SUPPORT)
 
 imports: ## import-linter: layers, purity, independence
 	@$(SETUP) operator

@@ -8,9 +8,11 @@ import sys
 import tomllib
 
 import pytest
+import yaml
 
 from paceline_operator.domain import contract
 from paceline_operator.domain.pod import USER_ID
+from paceline_operator.settings import Settings
 from tests.support.tree import ROOT
 
 MEMBERS = ("operator", "engine")
@@ -99,3 +101,11 @@ def copied(member: str) -> set[str]:
     steps = [rest.split() for word, rest in instructions(member) if word == "COPY"]
     from_context = [words for words in steps if not words[0].startswith("--from")]
     return {part for words in from_context for part in words[:-1]}
+
+
+def test_the_chart_and_the_operator_take_the_same_whole_versions() -> None:
+    values = yaml.safe_load((ROOT / "charts/paceline/values.yaml").read_text())
+    images = Settings().engine_image, Settings().proxy_image
+    assert images == (values["engine"]["image"], values["proxy"]["image"])
+    for image in (values["image"], *images):
+        assert re.fullmatch(r"[a-z-]+:\d+\.\d+\.\d+", image)

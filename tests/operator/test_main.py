@@ -104,7 +104,7 @@ def test_a_stopped_leader_is_replaced_and_ends_when_it_wakes(
     ):
         leader, other = (old, new) if leads(old, new) is old else (new, old)
         assert rest.call("POST", GROUP, inference_service("moved", SPEC)).status == 201
-        leader.eventually(lambda: image(rest) == "paceline-engine:latest")
+        leader.eventually(lambda: image(rest) == "paceline-engine:0.1.0")
 
         leader.pause()
         other.wait_for("leads by lease")

@@ -96,4 +96,4 @@ def all_logits(
     with torch.inference_mode():
         batch = step_batch(chunks, block_size)
         logits = model.logits(model.hidden_states(token_ids(chunks), batch, cache))
-    return list(logits.split([len(prompt) for prompt in prompts]))
+    return list(torch.split(logits, [len(prompt) for prompt in prompts]))

@@ -38,10 +38,12 @@ def tensors(shape: dict[str, Any], seed: int = 0) -> dict[str, NDArray[np.float3
     keys = shape["num_key_value_heads"] * shape["head_dim"]
 
     def matrix(rows: int, columns: int) -> NDArray[np.float32]:
-        return draw.normal(0, 1.5 / columns**0.5, (rows, columns)).astype(np.float32)
+        drawn: NDArray[np.float64] = draw.normal(0, 1.5 / columns**0.5, (rows, columns))
+        return drawn.astype(np.float32)
 
     def norm() -> NDArray[np.float32]:
-        return draw.uniform(0.5, 1.5, hidden).astype(np.float32)
+        drawn: NDArray[np.float64] = draw.uniform(0.5, 1.5, hidden)
+        return drawn.astype(np.float32)
 
     named = {
         "model.embed_tokens.weight": matrix(shape["vocab_size"], hidden),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from tests.verify.check import Check, difference
@@ -16,7 +17,7 @@ REMEDY = "make crds"
 def checks(root: Path) -> list[Check]:
     """The definition in each place it is kept."""
     return [
-        Check(f"{place} is what the models say", lambda place=place: stale(root, place), REMEDY)
+        Check(f"{place} is what the models say", partial(stale, root, place), REMEDY)
         for place in COPIES
     ]
 

@@ -33,8 +33,8 @@ class HostPathModels(Model):
 class Settings(Model):
     """The settings file."""
 
-    engine_image: str = "paceline-engine:latest"
-    proxy_image: str = "haproxy:2.6"
+    engine_image: str = "paceline-engine:0.1.0"
+    proxy_image: str = "haproxy:2.6.17"
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     engine_pod_overlay: dict[str, Any] = Field(default_factory=dict)
     proxy_pod_overlay: dict[str, Any] = Field(default_factory=dict)
