@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import binaries, layout
+from e2e.cluster import binaries, layout, store
+from e2e.cluster.pki import Pair
 from e2e.cluster.settings import (
     API_SERVICE_IP,
     CLUSTER_DOMAIN,
@@ -44,6 +45,8 @@ class Component:
         health: URL that answers 200 when it is well, or `unix:` and a socket.
         ports: Names in `settings.PORTS` that it listens on.
         path: Directories put before PATH.
+        authority: Certificate that its server's one is checked against; the cluster's if None.
+        identity: What it must be shown before it answers, if anything.
     """
 
     name: str
@@ -51,6 +54,8 @@ class Component:
     health: str
     ports: tuple[str, ...] = ()
     path: tuple[Path, ...] = ()
+    authority: Path | None = None
+    identity: Pair | None = None
 
 
 API_HOSTS = (
@@ -76,21 +81,18 @@ def _kubebox(settings: Settings, program: str, *flags: str) -> tuple[str, ...]:
 
 
 def _etcd(settings: Settings) -> Component:
-    client = f"http://127.0.0.1:{PORTS['etcd']}"
-    peer = f"http://127.0.0.1:{PORTS['etcd-peer']}"
-    command = _kubebox(
-        settings,
+    keys = layout.of(settings).store_keys
+    ports = PORTS["etcd"], PORTS["etcd-peer"]
+    flags = store.etcd_flags(settings.state / "etcd", *ports, keys)
+    health = f"{store.url(ports[0])}/health"
+    return Component(
         "etcd",
-        f"--data-dir={settings.state / 'etcd'}",
-        f"--listen-client-urls={client}",
-        f"--advertise-client-urls={client}",
-        f"--listen-peer-urls={peer}",
-        f"--initial-advertise-peer-urls={peer}",
-        f"--initial-cluster=default={peer}",
-        "--unsafe-no-fsync",
-        "--log-level=warn",
+        _kubebox(settings, "etcd", *flags),
+        health,
+        ("etcd", "etcd-peer"),
+        authority=keys.authority,
+        identity=keys.client,
     )
-    return Component("etcd", command, f"{client}/health", ("etcd", "etcd-peer"))
 
 
 def _apiserver(settings: Settings) -> Component:
@@ -98,7 +100,7 @@ def _apiserver(settings: Settings) -> Component:
     command = _kubebox(
         settings,
         "kube-apiserver",
-        f"--etcd-servers=http://127.0.0.1:{PORTS['etcd']}",
+        *store.client_flags(PORTS["etcd"], layout.of(settings).store_keys),
         "--bind-address=0.0.0.0",
         f"--secure-port={PORTS['apiserver']}",
         f"--advertise-address={NODE_IP}",

@@ -31,6 +31,7 @@ def write_credentials(settings: Settings) -> None:
     place = layout.of(settings)
     authority = Authority(place.pki)
     authority.signing_key("service-account")
+    place.store_keys.make()
     local = ("IP:127.0.0.1", "DNS:localhost")
     api = Subject("kube-apiserver", hosts=components.API_HOSTS)
     authority.issue("kube-apiserver", api)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.settings import Settings
+from e2e.cluster.store import Keys
 
 # containerd puts a shim's socket into `run/s`, and refuses a directory above 42 characters.
 _LONGEST_STATE = 36
@@ -19,6 +20,11 @@ class Layout:
     @property
     def pki(self) -> Path:
         return self.root / "pki"
+
+    @property
+    def store_keys(self) -> Keys:
+        """Certificates of etcd and its only client."""
+        return Keys(self.pki / "etcd")
 
     @property
     def config(self) -> Path:

@@ -84,20 +84,26 @@ def stop(settings: Settings, name: str) -> None:
 
 def is_healthy(settings: Settings, name: str) -> bool:
     """Whether a component answers well when asked."""
-    health = components.describe(settings, name).health
-    if health.startswith("unix:"):
+    component = components.describe(settings, name)
+    if component.health.startswith("unix:"):
         return _containerd_answers(settings)
-    authority = layout.of(settings).pki / "ca.crt"
-    trust = ssl.create_default_context(cafile=authority) if health.startswith("https") else None
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-    if trust is not None:
-        handlers.append(urllib.request.HTTPSHandler(context=trust))
+    if component.health.startswith("https"):
+        handlers.append(urllib.request.HTTPSHandler(context=_trust(settings, component)))
     opener = urllib.request.build_opener(*handlers)
     try:
-        with opener.open(health, timeout=_ASK_TIMEOUT_S) as reply:
+        with opener.open(component.health, timeout=_ASK_TIMEOUT_S) as reply:
             return bool(reply.status == 200)
     except (urllib.error.URLError, OSError):
         return False
+
+
+def _trust(settings: Settings, component: Component) -> ssl.SSLContext:
+    authority = component.authority or layout.of(settings).pki / "ca.crt"
+    trust = ssl.create_default_context(cafile=authority)
+    if component.identity:
+        trust.load_cert_chain(component.identity.certificate, component.identity.key)
+    return trust
 
 
 def wait_healthy(settings: Settings, name: str, patience_s: float = 60.0) -> None:

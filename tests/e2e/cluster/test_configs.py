@@ -1,6 +1,7 @@
 """Configuration files: nothing at a default place, and the settings that were hard to find."""
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from e2e.cluster import binaries, components, configs
 from e2e.cluster.images import PAUSE_IMAGE
+from e2e.cluster.layout import Layout
 from e2e.cluster.settings import BRIDGE, DNS_SERVICE_IP, NODE_IP, PORTS, Settings
 
 STATE = Path("/var/lib/elsewhere")
@@ -73,6 +75,11 @@ def test_every_component_names_its_program_and_health(settings: Settings) -> Non
         ("kube-apiserver", "--endpoint-reconciler-type=lease"),
         ("kubelet", f"--node-ip={NODE_IP}"),
         ("etcd", "--unsafe-no-fsync"),
+        ("etcd", "--client-cert-auth"),
+        ("etcd", "--peer-client-cert-auth"),
+        ("etcd", f"--trusted-ca-file={STATE}/pki/etcd/ca.crt"),
+        ("kube-apiserver", f"--etcd-cafile={STATE}/pki/etcd/ca.crt"),
+        ("kube-apiserver", f"--etcd-certfile={STATE}/pki/etcd/client.crt"),
     ],
 )
 def test_flags_that_an_absent_api_server_needs(settings: Settings, name: str, flag: str) -> None:
@@ -81,3 +88,24 @@ def test_flags_that_an_absent_api_server_needs(settings: Settings, name: str, fl
 
 def test_the_api_server_gets_no_patience_and_others_the_usual() -> None:
     assert components.PATIENCE_S["kube-apiserver"] < 1
+
+
+def test_the_store_is_never_spoken_to_in_plain(settings: Settings) -> None:
+    words = [w for name in components.ORDER for w in components.describe(settings, name).command]
+    stores = [
+        word for word in words if word.endswith((f":{PORTS['etcd']}", f":{PORTS['etcd-peer']}"))
+    ]
+    assert len(stores) == 6
+    assert not [word for word in stores if "http://" in word]
+
+
+def test_private_keys_lie_where_only_their_owner_looks(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("e2e.cluster.layout._LONGEST_STATE", 4096)
+    place = Layout(tmp_path / "state")
+    place.root.mkdir()
+    place.make()
+    configs.write_credentials(replace(settings, state=place.root))
+    for directory in (place.pki, place.store_keys.directory, place.kubeconfig("admin").parent):
+        assert directory.stat().st_mode & 0o077 == 0
