@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+GREEDY_BELOW: Final = 1e-5
+"""Temperatures below it take the best token: fp32 cannot tell them from 0, or not for long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,7 +14,7 @@ class SamplingParams:
     """Sampling settings of one request, in OpenAI's terms.
 
     Attributes:
-        temperature: 0 is greedy; larger is flatter.
+        temperature: Below `GREEDY_BELOW` is greedy; larger is flatter.
         top_p: Nucleus mass in (0, 1].
         top_k: Keep the k best tokens; 0 keeps all.
         seed: 64-bit seed. The token at absolute position p depends on (seed, p) and the
@@ -32,4 +36,4 @@ class SamplingParams:
     @property
     def is_greedy(self) -> bool:
         """Whether the best token is always taken."""
-        return self.temperature == 0.0
+        return self.temperature < GREEDY_BELOW

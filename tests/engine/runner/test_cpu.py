@@ -12,7 +12,7 @@ import torch
 
 from paceline_engine.kernels.cpu import artifact
 from paceline_engine.runner import cpu, memory_plan
-from paceline_engine.runner.cpu import NON_FINITE, CpuRunner
+from paceline_engine.runner.cpu import NON_FINITE, OUTSIDE, CpuRunner, outcome
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.scheduler.output import ScheduledChunk, SchedulerOutput
 from paceline_engine.weights import CheckpointNotFoundError
@@ -154,3 +154,9 @@ def test_loading_says_what_it_takes(model: Path, caplog: pytest.LogCaptureFixtur
     runner.close()
     with pytest.raises(RuntimeError, match="closed"):
         runner.execute(SchedulerOutput(step_id=0, chunks=(chunk([1], 0, [0]),), budget=16))
+
+
+def test_an_impossible_token_fails_its_request_alone() -> None:
+    done = outcome([7, 8, 9, 10], [299, 300, None, -1], vocab_size=300)
+    assert done.sampled == ((7, 299),)
+    assert done.failed == ((8, OUTSIDE), (9, NON_FINITE), (10, OUTSIDE))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from paceline_engine.runner.sampler import Draw, sample
 from paceline_engine.sampling import SamplingParams
+from paceline_engine.server.sampling_fields import INT64_MAX, INT64_MIN, SamplingFields
 
 
 def draw_many(logits: list[float], count: int, **settings_of_all: float) -> list[int]:
@@ -66,12 +67,36 @@ def test_a_wide_nucleus_is_put_in_order_as_a_whole() -> None:
     assert max(tokens) < 1800  # equals are kept in order of their ids
 
 
-@pytest.mark.parametrize("temperature", [1e-30, 1e-3, 1e6])
+@pytest.mark.parametrize("temperature", [5e-324, 1e-46, 1e-38, 1e-30, 1e-6, 1e-5, 1e-3, 1e6])
 def test_extreme_temperatures_stay_in_the_vocabulary(temperature: float) -> None:
-    tokens = draw_many([50.0, 49.0, -300.0], 50, temperature=temperature)
+    tokens = draw_many([49.0, 50.0, -300.0], 50, temperature=temperature)
     assert set(tokens) <= {0, 1, 2}
     if temperature < 1:
-        assert set(tokens) == {0}
+        assert set(tokens) == {1}
+
+
+WISHES = st.builds(
+    SamplingFields,
+    temperature=st.none() | st.floats(0, 100),
+    top_p=st.none() | st.floats(0, 1, exclude_min=True),
+    top_k=st.none() | st.integers(-1, INT64_MAX),
+    seed=st.none() | st.integers(INT64_MIN, INT64_MAX),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    WISHES,
+    st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=9),
+    st.integers(0, 2**20),
+)
+def test_whatever_a_client_may_ask_draws_from_the_vocabulary(
+    wish: SamplingFields, logits: list[float], position: int
+) -> None:
+    sampling = wish.params(max_tokens=1, drawn_seed=5)
+    (token,) = sample(torch.tensor([logits]), [Draw(sampling, position)])
+    assert token is not None
+    assert 0 <= token < len(logits)
 
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf, -math.inf])

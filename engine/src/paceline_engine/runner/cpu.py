@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 import torch
@@ -20,6 +21,7 @@ from paceline_engine.scheduler.output import SchedulerOutput
 from paceline_engine.weights.checkpoint import Checkpoint, open_checkpoint
 
 NON_FINITE: Final = "the model gave logits that are not finite for this request"
+OUTSIDE: Final = "the token drawn for this request is outside the vocabulary"
 _LOG = logging.getLogger(__name__)
 
 
@@ -61,16 +63,34 @@ class CpuRunner:
         logits = self._model.logits(hidden.index_select(0, sampling_rows(chunks)))
         draws = [Draw(chunk.sampling, chunk.end) for chunk in sampling]
         tokens = sample(logits[:, : self._config.vocab_size], draws)
-        results = [(c.request_id, token) for c, token in zip(sampling, tokens, strict=True)]
-        return RunnerOutput(
-            sampled=tuple((request, token) for request, token in results if token is not None),
-            failed=tuple((request, NON_FINITE) for request, token in results if token is None),
-        )
+        return outcome([c.request_id for c in sampling], tokens, self._config.vocab_size)
 
     def close(self) -> None:
         """Frees weights and KV tensors; safe to call twice."""
         self._model = None
         self._cache = []
+
+
+def outcome(
+    request_ids: Sequence[int], tokens: Sequence[int | None], vocab_size: int
+) -> RunnerOutput:
+    """Drawn tokens by request; one that cannot be true fails its request, not the engine.
+
+    Args:
+        request_ids: One for each token.
+        tokens: Drawn ids; None where the logits were not finite.
+        vocab_size: Ids run from 0 to vocab_size - 1.
+    """
+    sampled: list[tuple[int, int]] = []
+    failed: list[tuple[int, str]] = []
+    for request_id, token in zip(request_ids, tokens, strict=True):
+        if token is None:
+            failed.append((request_id, NON_FINITE))
+        elif 0 <= token < vocab_size:
+            sampled.append((request_id, token))
+        else:
+            failed.append((request_id, OUTSIDE))
+    return RunnerOutput(sampled=tuple(sampled), failed=tuple(failed))
 
 
 def _check_memory(checkpoint: Checkpoint, config: EngineConfig) -> None:

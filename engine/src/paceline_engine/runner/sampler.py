@@ -56,7 +56,7 @@ def sample(logits: torch.Tensor, draws: Sequence[Draw]) -> list[int | None]:
 
 
 def draw_token(logits: torch.Tensor, draw: Draw) -> int:
-    """Draws from one finite row [vocabulary] with a temperature above 0."""
+    """Draws from one finite row [vocabulary] with a temperature that is not greedy."""
     sampling = draw.sampling
     # The largest is subtracted first: a tiny temperature must not make infinity of it.
     weights = ((logits - logits.max()) / sampling.temperature).exp()
@@ -72,7 +72,7 @@ def _invert(weights: torch.Tensor, number: float) -> int:
     cdf = weights.cumsum(0, dtype=torch.float64)
     total = float(cdf[-1])
     target = min(number * total, math.nextafter(total, 0.0))
-    return int(torch.searchsorted(cdf, target, right=True))
+    return min(int(torch.searchsorted(cdf, target, right=True)), len(weights) - 1)
 
 
 def _best(weights: torch.Tensor, sampling: SamplingParams) -> tuple[torch.Tensor, torch.Tensor]:
