@@ -45,14 +45,6 @@ class Report:
         print(f"[{self.seconds:6.1f}s]   {run()}", flush=True)
 
 
-@dataclass(slots=True)
-class Faults:
-    """What was killed under load, and when."""
-
-    spans: list[Fault] = field(default_factory=list)
-    engine: EngineKill | None = None
-
-
 def main() -> int:
     """Entry point."""
     report = Report()
@@ -92,17 +84,17 @@ def _run(place: Stand, report: Report) -> Result:
     report.step("apply", lambda: checks.apply_and_wait(site))
     report.step("apply again", lambda: checks.apply_again(site))
     report.step("scale in mode Off", lambda: checks.scale_off(site))
-    job, killed = _load(site), Faults()
+    job, spans, kills = _load(site), list[Fault](), list[EngineKill]()
     report.step("load", lambda: _start(job))
-    report.step("kill the operator", lambda: _kill_operator(site, killed))
-    report.step("kill an engine", lambda: _kill_engine(site, killed))
-    report.step("kill the API server", lambda: _kill_api_server(site, killed))
+    report.step("kill the operator", lambda: _kill_operator(site, spans))
+    report.step("kill an engine", lambda: _kill_engine(site, spans, kills))
+    report.step("kill the API server", lambda: _kill_api_server(site, spans))
     report.step("load ends", lambda: _finish(job))
     records = read_log(job.lines()).records
     report.step("scale in mode Auto", lambda: checks.scale_auto(site))
     report.step("delete without operator", lambda: checks.delete_without_operator(site))
     job.delete()
-    return judge(records, killed.engine, killed.spans)
+    return judge(records, kills[0], spans)
 
 
 def _load(site: Site) -> LoadJob:
@@ -121,22 +113,22 @@ def _start(job: LoadJob) -> str:
     return f"{RATE_RPS} requests/s for {LOAD_S} s"
 
 
-def _kill_operator(site: Site, killed: Faults) -> str:
+def _kill_operator(site: Site, spans: list[Fault]) -> str:
     fault = faults.kill_operator(site)
-    killed.spans.append(fault)
+    spans.append(fault)
     return f"leads again after {fault.to_s - fault.from_s:.1f} s"
 
 
-def _kill_engine(site: Site, killed: Faults) -> str:
+def _kill_engine(site: Site, spans: list[Fault], kills: list[EngineKill]) -> str:
     fault, kill = faults.kill_engine(site)
-    killed.spans.append(fault)
-    killed.engine = kill
+    spans.append(fault)
+    kills.append(kill)
     return f"engine at {kill.pod_ip} killed with {kill.held} requests, and replaced"
 
 
-def _kill_api_server(site: Site, killed: Faults) -> str:
+def _kill_api_server(site: Site, spans: list[Fault]) -> str:
     fault = faults.kill_api_server(site)
-    killed.spans.append(fault)
+    spans.append(fault)
     reported_s = time.time() - fault.to_s
     return f"away {fault.to_s - fault.from_s:.0f} s; all report again {reported_s:.1f} s later"
 

@@ -10,8 +10,9 @@ import os
 import re
 import signal
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from e2e import interruption
 from e2e.cluster import processes
@@ -27,27 +28,49 @@ OPERATOR_LEASE = "paceline-leader"
 _HELD = re.compile(r"^paceline_engine_requests_(?:running|waiting)\{[^}]*\} (\S+)$", re.M)
 
 
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """An engine pod and the requests that it held when it was asked.
+
+    Attributes:
+        pod: The object.
+        read_at_s: Unix time just before it was asked.
+        held: Requests running and waiting.
+    """
+
+    pod: dict[str, Any]
+    read_at_s: float
+    held: int
+
+
 def kill_operator(site: Site) -> Fault:
     """SIGKILL to the operator; its Deployment brings it back, and it leads again."""
     pods = site.system.json("get", "pods")["items"]
     before, at_s = containers(pods), time.time()
     for pod in pods:
         _kill_pod_processes(pod["metadata"]["uid"])
+    dead_s = time.time()
     until("operator started again", lambda: ready_anew(before, _operator(site)), 90)
-    until("operator leads again", lambda: _leads(site, at_s), 90)
+    until("operator leads again", lambda: _leads(site, dead_s), 90)
     return Fault("operator", at_s, time.time())
 
 
 def kill_engine(site: Site) -> tuple[Fault, EngineKill]:
-    """SIGKILL to every process of one engine pod."""
-    pod = site.engine_pods()[0]
-    before, read_at_s = containers([pod]), time.time()
-    held = held_requests(site.kubectl.pod_metrics(pod["metadata"]["name"]))
+    """SIGKILL to every process of one engine pod, of the one that holds most requests."""
+    busiest = _at_work(site)
+    before, uid = containers([busiest.pod]), busiest.pod["metadata"]["uid"]
     at_s = time.time()
-    _kill_pod_processes(pod["metadata"]["uid"])
+    _kill_pod_processes(uid)
+    dead_s = time.time()
     until("killed engine noticed", lambda: has_restarted(before, _engines(site)), 30)
     until("two replicas serve again", lambda: sum(c.ready for c in _engines(site)) == 2, 60)
-    kill = EngineKill(read_at_s, at_s, held, pod["status"]["podIP"])
+    kill = EngineKill(
+        read_at_s=busiest.read_at_s,
+        at_s=at_s,
+        dead_s=dead_s,
+        held=busiest.held,
+        pod_ip=busiest.pod["status"]["podIP"],
+    )
     return Fault("engine", at_s, time.time()), kill
 
 
@@ -68,6 +91,28 @@ def kill_api_server(site: Site) -> Fault:
     until("operator leads again", lambda: _leads(site, back_s), 90)
     until("operator Ready", lambda: any(c.ready for c in _operator(site)), 90)
     return Fault("API server", at_s, back_s)
+
+
+def busiest_of(site: Site) -> Busy:
+    """The engine that holds most requests now."""
+    return max((_read(site, pod) for pod in site.engine_pods()), key=lambda busy: busy.held)
+
+
+def _at_work(site: Site) -> Busy:
+    """Waits for an engine with requests: the death of an idle one would show nothing."""
+    seen: list[Busy] = []
+
+    def holds() -> bool:
+        seen.append(busiest_of(site))
+        return seen[-1].held > 0
+
+    until("an engine that holds requests", holds, 30)
+    return seen[-1]
+
+
+def _read(site: Site, pod: dict[str, Any]) -> Busy:
+    read_at_s = time.time()
+    return Busy(pod, read_at_s, held_requests(site.kubectl.pod_metrics(pod["metadata"]["name"])))
 
 
 def held_requests(metrics: str) -> int:

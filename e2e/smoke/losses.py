@@ -17,19 +17,21 @@ SILENCE_S = 5.0
 """Longest time without a request or a reply that a steady load of 2.5 a second may show."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineKill:
     """When and where an engine was killed, and what it held then.
 
     Attributes:
         read_at_s: Unix time just before its own count of requests was read.
-        at_s: Unix time of the kill.
+        at_s: Unix time just before its processes were killed.
+        dead_s: Unix time just after.
         held: Requests that it counted as running or waiting.
         pod_ip: Where it was.
     """
 
     read_at_s: float
     at_s: float
+    dead_s: float
     held: int
     pod_ip: str = ""
 
@@ -67,9 +69,9 @@ def explain(records: Sequence[Record], kill: EngineKill) -> Losses:
         kill: What was killed, and when.
     """
     lost = [record for record in records if record.outcome not in (Outcome.OK, Outcome.REFUSED)]
-    in_flight = [record for record in lost if _in_flight(record, kill.at_s)]
-    others = [record for record in lost if not _in_flight(record, kill.at_s)]
-    late = sum(kill.read_at_s <= record.sent_s <= kill.at_s for record in records)
+    in_flight = [record for record in lost if _in_flight(record, kill)]
+    others = [record for record in lost if not _in_flight(record, kill)]
+    late = sum(kill.read_at_s <= record.sent_s <= kill.dead_s for record in records)
     most = kill.held + late
     return Losses(tuple(in_flight[:most]), (*in_flight[most:], *others))
 
@@ -99,6 +101,6 @@ def _longest_gap(times: Iterable[float], fault: Fault) -> float:
     return max(later - earlier for earlier, later in pairwise(marks))
 
 
-def _in_flight(record: Record, killed_at_s: float) -> bool:
-    sent_before = record.sent_s <= killed_at_s
-    return sent_before and killed_at_s <= record.ended_s <= killed_at_s + NOTICE_S
+def _in_flight(record: Record, kill: EngineKill) -> bool:
+    sent_before = record.sent_s <= kill.dead_s
+    return sent_before and kill.at_s <= record.ended_s <= kill.dead_s + NOTICE_S

@@ -26,15 +26,15 @@ class Result:
     reasons: tuple[str, ...]
 
 
-def judge(records: Sequence[Record], kill: EngineKill | None, faults: Sequence[Fault]) -> Result:
+def judge(records: Sequence[Record], kill: EngineKill, faults: Sequence[Fault]) -> Result:
     """Reads the verdict off a run.
 
     Args:
         records: Everything the load generator sent.
-        kill: The engine that was killed; None excuses no loss.
+        kill: The engine that was killed.
         faults: When what was dead.
     """
-    losses = explain(records, kill or EngineKill(0.0, 0.0, 0))
+    losses = explain(records, kill)
     lost = [
         f"lost: request {record.id} at {record.sent_s:.1f}: {record.error}"
         for record in losses.unexplained

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -109,6 +109,33 @@ def test_what_an_engine_holds_is_summed_over_running_waiting_and_tiers() -> None
     )
     assert faults.held_requests(text) == 9
     assert faults.held_requests("") == 0
+
+
+class Engines:
+    """Two engine pods, of which the second gets its first request at the third look."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def engine_pods(self) -> list[dict[str, Any]]:
+        self.looks += 1
+        return [{"metadata": {"name": name}} for name in ("idle", "busy")]
+
+    @property
+    def kubectl(self) -> Engines:
+        return self
+
+    def pod_metrics(self, pod: str) -> str:
+        held = 5 if pod == "busy" and self.looks >= 3 else 0
+        return f'{names.REQUESTS_RUNNING.full_name}{{model_name="m",tier="batch"}} {held}.0'
+
+
+def test_the_engine_to_kill_is_the_one_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("e2e.smoke.site.POLL_S", 0.0)
+    engines, before_s = Engines(), time.time()
+    busy = faults._at_work(cast("Site", engines))
+    assert (busy.pod["metadata"]["name"], busy.held, engines.looks) == ("busy", 5, 3)
+    assert before_s <= busy.read_at_s <= time.time()
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, SmokeError])

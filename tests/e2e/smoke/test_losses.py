@@ -7,7 +7,14 @@ from e2e.smoke.losses import SILENCE_S, EngineKill, Fault, explain, silences
 from tests.e2e.smoke.records import request, steady
 
 KILL_S = 100.0
-KILL = EngineKill(read_at_s=KILL_S - 0.2, at_s=KILL_S, held=2)
+DEAD_S = 100.05
+
+
+def killed(held: int) -> EngineKill:
+    return EngineKill(read_at_s=KILL_S - 0.2, at_s=KILL_S, dead_s=DEAD_S, held=held)
+
+
+KILL = killed(2)
 FAULT = Fault("API server", 100.0, 130.0)
 
 
@@ -16,6 +23,7 @@ FAULT = Fault("API server", 100.0, 130.0)
     [
         (99.0, 100.01, True),
         (99.0, 101.9, True),
+        (100.04, 100.06, True),
         (99.0, 99.5, False),
         (100.5, 100.6, False),
         (99.0, 110.0, False),
@@ -37,7 +45,7 @@ def test_an_engine_takes_no_more_with_it_than_it_held(
 ) -> None:
     old = [request(99.0, 100.1, Outcome.LOST, number) for number in range(lost - sent_between)]
     new = [request(99.9, 100.1, Outcome.LOST, 50 + number) for number in range(sent_between)]
-    losses = explain([*old, *new], EngineKill(99.8, KILL_S, held))
+    losses = explain([*old, *new], killed(held))
     assert len(losses.on_killed) == excused
     assert len(losses.unexplained) == lost - excused
 
