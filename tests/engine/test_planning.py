@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from paceline_engine.config import Device, StepTimeLaw
@@ -9,6 +11,7 @@ from paceline_engine.server.admin_wire import TunablesRequest
 from paceline_engine.server.options import parse
 from paceline_engine.tokenizer import load_tokenizer
 from paceline_engine.tokenizer.byte_vocabulary import VOCAB_SIZE
+from tests.support import tiny_llama
 
 
 @pytest.mark.parametrize(
@@ -76,3 +79,18 @@ def test_served_name(flags: list[str], name: str) -> None:
 
 def test_usable_cpus_is_at_least_one() -> None:
     assert usable_cpus() >= 1
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path, device: str) -> None:
+    model = tiny_llama.write(tmp_path / "model")
+    options = parse(["serve", f"--model={model}", f"--device={device}"])
+    with pytest.raises(StartError, match=f"{VOCAB_SIZE} tokens.*199 rows") as caught:
+        plan(options, load_tokenizer(None), None)
+    assert str(model) in str(caught.value)
+
+
+def test_only_what_the_tokenizer_knows_is_sampled(tmp_path: Path) -> None:
+    model = tiny_llama.write(tmp_path / "model", {"vocab_size": VOCAB_SIZE + 56})
+    config = plan(parse(["serve", f"--model={model}"]), load_tokenizer(None), None)
+    assert config.vocab_size == VOCAB_SIZE

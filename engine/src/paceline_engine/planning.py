@@ -83,8 +83,11 @@ def plan(
         StartError: Flags contradict each other or the model, or memory does not suffice.
     """
     device = resolve_device(options)
+    model = None if options.model is None else _model_config(options.model)
+    if model is not None:
+        _check_vocabulary(options.model, tokenizer.vocab_size, model.vocab_size)
     ceiling = options.max_num_batched_tokens or DEFAULT_BATCHED_TOKENS[device]
-    model_len, num_kv_blocks = _sizes(options, device, ceiling)
+    model_len, num_kv_blocks = _sizes(options, device, model, ceiling)
     law = _law(options) if device is Device.SIMULATED else None
     config = EngineConfig(
         model_path=options.model,
@@ -132,11 +135,21 @@ def _initial(given: int | None, ceiling: int, flag: Flag, agreed: int | None) ->
     return min(agreed or given or ceiling, ceiling)
 
 
-def _sizes(options: ServeOptions, device: Device, ceiling: int) -> tuple[int, int]:
+def _check_vocabulary(path: str | None, tokens: int, rows: int) -> None:
+    if tokens > rows:
+        raise StartError(
+            f"{path}: the tokenizer has {tokens} tokens and the model's embedding {rows} rows; "
+            "they do not belong together, fetch both again"
+        )
+
+
+def _sizes(
+    options: ServeOptions, device: Device, model: ModelConfig | None, ceiling: int
+) -> tuple[int, int]:
     """Longest request in tokens, and KV blocks."""
-    if device is Device.SIMULATED:
-        return _simulated_sizes(options)
-    return _real_sizes(options, ceiling)
+    if device is Device.SIMULATED or model is None:
+        return _simulated_sizes(options, model)
+    return _real_sizes(options, model, ceiling)
 
 
 def _model_config(path: str) -> ModelConfig:
@@ -162,12 +175,11 @@ def _model_len(options: ServeOptions, context_length: int) -> int:
     return options.max_model_len or context_length
 
 
-def _simulated_sizes(options: ServeOptions) -> tuple[int, int]:
-    if options.model is None:
+def _simulated_sizes(options: ServeOptions, model: ModelConfig | None) -> tuple[int, int]:
+    if model is None:
         model_len = options.max_model_len or SIMULATED_MODEL_LEN
         bytes_per_token = SIMULATED_KV_BYTES_PER_TOKEN
     else:
-        model = _model_config(options.model)
         model_len = _model_len(options, model.context_length)
         bytes_per_token = model.kv_bytes_per_token
     if options.kv_cache_memory is None:
@@ -183,7 +195,7 @@ def _simulated_sizes(options: ServeOptions) -> tuple[int, int]:
     return model_len, blocks
 
 
-def _real_sizes(options: ServeOptions, ceiling: int) -> tuple[int, int]:
+def _real_sizes(options: ServeOptions, model: ModelConfig, ceiling: int) -> tuple[int, int]:
     from paceline_engine.runner.memory_limit import available_memory_bytes  # noqa: PLC0415
     from paceline_engine.runner.memory_plan import (  # noqa: PLC0415 loads numpy
         InsufficientMemoryError,
@@ -191,7 +203,6 @@ def _real_sizes(options: ServeOptions, ceiling: int) -> tuple[int, int]:
         plan_memory,
     )
 
-    model = _model_config(options.model or "")
     model_len = _model_len(options, model.context_length)
     wanted = options.kv_cache_memory
     num_kv_blocks = None if wanted is None else blocks_in(wanted, model, options.block_size)

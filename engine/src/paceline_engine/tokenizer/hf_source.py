@@ -35,7 +35,7 @@ def load_hf_directory(folder: Path) -> Tokenizer:
 
     Read are `tokenizer.json` and, where they exist, `tokenizer_config.json`,
     `chat_template.jinja`, `generation_config.json` and `config.json` (end-of-generation
-    ids, size of the vocabulary).
+    ids). Rows that pad the embedding beyond the last token are no ids: nothing draws them.
 
     Raises:
         UnsupportedTokenizerError: The tokenizer is not byte-level BPE.
@@ -69,11 +69,10 @@ def _vocabulary(library: BpeLibrary, description: Json, options: Json, folder: P
     table = {token_id: byte_level_bytes(text) for text, token_id in library.get_vocab().items()}
     table.update({token["id"]: token["content"].encode() for token in added})
     config = _json(folder / "config.json")
-    size = max(max(table) + 1, int(config.get("vocab_size") or 0))
     specials = tuple(_special(token) for token in added if token.get("special"))
     bos = _bos(library, folder)
     return Vocabulary(
-        token_bytes=tuple(table.get(token_id, b"") for token_id in range(size)),
+        token_bytes=tuple(table.get(token_id, b"") for token_id in range(max(table) + 1)),
         specials=specials,
         eos_token_ids=end_of_generation(specials, _declared_ends(library, options, folder, config)),
         bos_token_id=bos,
