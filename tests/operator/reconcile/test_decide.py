@@ -9,6 +9,7 @@ import pytest
 
 from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
 from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain import tunables
 from paceline_operator.domain.names import ANNOTATION_TEMPLATE
 from paceline_operator.domain.ownership import Write
@@ -123,6 +124,15 @@ def test_a_spec_that_cannot_be_served_moves_nothing() -> None:
     assert plan.refused is not None
     assert plan.refused.reason == "UnsupportedModel"
     assert (plan.children, plan.pushes, plan.moves.begin) == ((), (), ())
+    assert plan.template_hash == "t"
+
+
+def test_no_move_is_claimed_for_a_spec_that_cannot_be_served() -> None:
+    refused = spec(**OFF, engine={"device": {"type": "CPU"}}, replicas=4)
+    plan = decide(seen(spec=refused), PLATFORM, is_due=True)
+    assert (plan.target, plan.memory) == (2, Memory())
+    assert plan.tick is not None
+    assert (plan.tick.decisions, plan.tick.actions) == ((), ())
 
 
 def test_fewer_replicas_wanted_begin_with_a_drain() -> None:

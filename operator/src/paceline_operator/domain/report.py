@@ -88,6 +88,20 @@ def status(found: Pass) -> InferenceServiceStatus:
     return fresh.model_copy(update={"summary": summarize(fresh)})
 
 
+def with_moves(
+    before: InferenceServiceStatus, moves: tuple[Decision, ...]
+) -> InferenceServiceStatus:
+    """A stored status that tells of these moves too."""
+    if not moves:
+        return before
+    return before.model_copy(
+        update={
+            "last_decision": _decision(moves[-1]),
+            "decisions": _joined(before.decisions, moves),
+        }
+    )
+
+
 def _conditions(found: Pass) -> tuple[Condition, ...]:
     now = datetime.fromtimestamp(found.now_s, UTC)
     conditions = found.before.conditions
@@ -163,12 +177,16 @@ def _decision(decision: Decision) -> DecisionStatus:
 
 
 def _changes(before: tuple[DecisionStatus, ...], tick: Tick | None) -> tuple[DecisionStatus, ...]:
-    made = [
-        _decision(each)
-        for each in (tick.decisions if tick is not None else ())
-        if each.applied and each.action is not Action.HOLD
-    ]
-    return (*before, *made)[-MAX_DECISIONS:]
+    made = tick.decisions if tick is not None else ()
+    return _joined(before, tuple(each for each in made if each.applied))
+
+
+def _joined(
+    before: tuple[DecisionStatus, ...], moves: tuple[Decision, ...]
+) -> tuple[DecisionStatus, ...]:
+    """Decisions with new moves; one that an announcement told of already is not told twice."""
+    made = (_decision(each) for each in moves if each.action is not Action.HOLD)
+    return (*before, *(each for each in made if each not in before))[-MAX_DECISIONS:]
 
 
 def _time(seconds: float) -> str:

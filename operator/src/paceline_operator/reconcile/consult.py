@@ -8,7 +8,10 @@ from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot import pilot
 from paceline_operator.autopilot.decision import Tick
 from paceline_operator.autopilot.fleet import FleetObservation, PodObservation, Tunables
+from paceline_operator.autopilot.knob_loop import KNOB_EVERY_S
+from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import policy_from_spec
+from paceline_operator.autopilot.replica_loop import REPLICA_EVERY_S
 from paceline_operator.domain.pods import PodView, template_hash
 from paceline_operator.reconcile.observed import Observed
 
@@ -40,6 +43,15 @@ def ask(
         yielded=yielded,
     )
     return pilot.step(policy_from_spec(spec), fleet, seen.memory, seen.now_s)
+
+
+def asked_anew(memory: Memory, now_s: float) -> Memory:
+    """The memory with both loops due now; the record of recommendations stays unbroken."""
+    return replace(
+        memory,
+        knob_at_s=min(memory.knob_at_s, now_s - KNOB_EVERY_S),
+        replica_at_s=min(memory.replica_at_s, now_s - REPLICA_EVERY_S),
+    )
 
 
 def _pod(seen: Observed, pod: PodView) -> PodObservation:

@@ -36,6 +36,7 @@ class Plan:
         pushes: Pods to send them to.
         moves: Replicas and drains.
         target: Replicas wanted.
+        present: Replicas wanted before this pass's decision.
         adopted: A foreign write whose value was taken over in this pass.
         yielded: Knob -> writer it has yielded to.
         writers: Foreign writes to remember.
@@ -51,6 +52,7 @@ class Plan:
     pushes: tuple[PodView, ...] = ()
     moves: scale_in.Moves = field(default_factory=scale_in.Moves)
     target: int | None = None
+    present: int | None = None
     adopted: Write | None = None
     yielded: Mapping[str, str] = field(default_factory=dict)
     writers: tuple[Write, ...] = ()
@@ -68,10 +70,11 @@ def decide(seen: Observed, platform: Platform, *, is_due: bool) -> Plan:
         is_due: Whether the autopilot is asked in this pass.
     """
     writers, adopted, yielded = _ownership(seen)
+    present = _present_target(seen, adopted, yielded)
     base = Plan(writers=writers, adopted=adopted, yielded=yielded, memory=seen.memory,
-                target=_present_target(seen, adopted, yielded))  # fmt: skip
+                target=present, present=present)  # fmt: skip
     if seen.spec is None:
-        return replace(base, refused=seen.refused)
+        return replace(base, refused=seen.refused, template_hash=template_hash(seen.deployment))
     known = knobs.present(seen, seen.spec)
     tick = _consult(seen, seen.spec, base, known) if is_due else None
     plan = replace(base, tick=tick, memory=_memory(seen, tick, adopted), target=_target(base, tick))
@@ -80,12 +83,39 @@ def decide(seen: Observed, platform: Platform, *, is_due: bool) -> Plan:
     try:
         children = rendering.manifests(seen, seen.spec, platform, agreed)
     except SpecError as error:
-        return replace(plan, refused=Problem(error.reason, str(error)), pushes=(), announce=False)
+        return discarded(seen, plan, Problem(error.reason, str(error)), is_announced=False)
     return replace(
         plan,
         children=tuple(children),
         template_hash=_template_of(children, seen.name),
         moves=_moves(seen, plan),
+    )
+
+
+def discarded(seen: Observed, plan: Plan, refused: Problem, *, is_announced: bool) -> Plan:
+    """The plan of a spec that is refused: what runs goes on as it was, and no move is claimed.
+
+    Args:
+        seen: What was gathered.
+        plan: What would have been done.
+        refused: Why it is not.
+        is_announced: Whether engines may run with it already; then the decision stands.
+    """
+    if is_announced:
+        return replace(plan, refused=refused)
+    tick = plan.tick
+    if tick is not None:
+        tick = replace(tick, decisions=(), actions=(), memory=seen.memory)
+    return Plan(
+        refused=refused,
+        target=plan.present,
+        present=plan.present,
+        adopted=plan.adopted,
+        yielded=plan.yielded,
+        writers=plan.writers,
+        tick=tick,
+        memory=_memory(seen, tick, plan.adopted),
+        template_hash=template_hash(seen.deployment),
     )
 
 

@@ -20,9 +20,9 @@ from paceline_operator.kube.event import Note
 from paceline_operator.kube.resource import INFERENCE_SERVICE
 from paceline_operator.kube.store import Key
 from paceline_operator.metrics import SCRAPE_INTERVAL_S
-from paceline_operator.reconcile import children, knobs, push, replica_moves
+from paceline_operator.reconcile import children, consult, knobs, push, replica_moves
 from paceline_operator.reconcile.context import Context
-from paceline_operator.reconcile.decide import Plan, decide
+from paceline_operator.reconcile.decide import Plan, decide, discarded
 from paceline_operator.reconcile.gather import gather
 from paceline_operator.reconcile.observed import Observed
 from paceline_operator.reconcile.session import Session, dump_writers
@@ -50,14 +50,14 @@ async def tick(ctx: Context, key: Key) -> float | None:
     is_new = seen.generation != session.stepped_generation
     if is_new:
         # The user asked for something: both loops answer at once.
-        seen = replace(seen, memory=replace(seen.memory, knob_at_s=0.0, replica_at_s=0.0))
+        seen = replace(seen, memory=consult.asked_anew(seen.memory, seen.now_s))
     is_due = is_new or seen.is_measured
     plan = decide(seen, ctx.platform, is_due=is_due)
     try:
         await _execute(ctx, session, seen, plan)
     except (InvalidError, ForbiddenError, ForeignChildError) as error:
         # Trying again does not help until a person acts: that belongs into the status.
-        plan = replace(plan, refused=_refusal(error))
+        plan = discarded(seen, plan, _refusal(error), is_announced=session.own is not None)
         await _tell_refusal(ctx, seen, plan)
     _remember(session, seen, plan)
     await _publish(ctx, session, seen, plan)
@@ -65,15 +65,18 @@ async def tick(ctx: Context, key: Key) -> float | None:
 
 
 def _remember(session: Session, seen: Observed, plan: Plan) -> None:
-    """Keep what was decided once it is carried out; a pass that fails decides anew."""
+    """Keep what was decided once others may know it; a pass that fails before decides anew."""
     session.memory = plan.memory
     session.writers = plan.writers
     session.target = plan.target if seen.scale is not None else None
-    if plan.tick is not None:
-        moves = tuple(each for each in plan.tick.decisions if each.applied)
-        session.unpublished = (*session.unpublished, *moves)
+    if plan.tick is not None and plan.tick is not session.last_tick:
+        session.unpublished = (*session.unpublished, *_applied(plan.tick))
         session.last_tick = plan.tick
         session.stepped_generation = seen.generation
+
+
+def _applied(tick: Tick) -> tuple[Decision, ...]:
+    return tuple(each for each in tick.decisions if each.applied)
 
 
 async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
@@ -84,6 +87,7 @@ async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -
     if plan.agreed is not None and plan.pushes:
         if plan.announce:
             await _announce(ctx, session, seen, plan)
+            _remember(session, seen, plan)
         taken = await push.push(ctx, session, plan.agreed, plan.pushes)
         log.info(
             "%s/%s: %d of %d engines took revision %d",
@@ -111,9 +115,15 @@ async def _tell_refusal(ctx: Context, seen: Observed, plan: Plan) -> None:
 
 
 async def _announce(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
-    """Write the new revision ahead of the push, so that no revision is ever used twice."""
+    """Write the new revision ahead of the push, so that no revision is ever used twice.
+
+    The moves that led to it go with it: a process that ends now must not leave a move unsaid.
+    """
     budget = knobs.budget_status(seen, plan.agreed)
-    status = seen.status.model_copy(update={"budget": budget, "memory": _memory(seen, plan)})
+    moves = (*session.unpublished, *(_applied(plan.tick) if plan.tick is not None else ()))
+    status = report.with_moves(seen.status, moves).model_copy(
+        update={"budget": budget, "memory": _memory(seen, plan)}
+    )
     await _write(ctx, session, seen, status)
 
 

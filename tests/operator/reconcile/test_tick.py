@@ -1,0 +1,185 @@
+"""What a pass keeps and what it says where a write in the middle of it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kubernetes_asyncio.client import Configuration
+from typing_extensions import override
+
+from paceline_operator.api.choice import Mode
+from paceline_operator.api.status import InferenceServiceStatus
+from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.autopilot.memory import Memory, load_memory
+from paceline_operator.domain import tunables
+from paceline_operator.kube.client import KubeClient, Object
+from paceline_operator.kube.errors import InvalidError, KubeError, UnavailableError
+from paceline_operator.kube.event import EventRecorder
+from paceline_operator.kube.store import Store
+from paceline_operator.reconcile import tick as passes
+from paceline_operator.reconcile.context import Context
+from paceline_operator.reconcile.engine_admin import EngineAdmin
+from paceline_operator.reconcile.instruments import Instruments
+from paceline_operator.reconcile.observed import Observed
+from paceline_operator.reconcile.queue import WorkQueue
+from tests.operator.reconcile.test_decide import OFF, REPORT, WITH_SLO, A, B, seen, status
+from tests.support.fleet import NOW_S, PLATFORM, spec
+
+KEY = ("d", "chat")
+
+
+class FailingApi(KubeClient):
+    """An API server in memory that fails where it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(Configuration())
+        self.failures: dict[str, KubeError] = {}
+        self.statuses: list[dict[str, Any]] = []
+        self._version = 10
+
+    @override
+    async def get(self, path: str, **query: str) -> Object:
+        self._fail("GET", path)
+        metadata = {"name": "chat", "namespace": "d", "uid": "u", "resourceVersion": "1"}
+        return {"metadata": {**metadata, "ownerReferences": [{"uid": "u"}]},
+                "spec": {"replicas": 2}}  # fmt: skip
+
+    @override
+    async def write(self, method: str, path: str, body: Any, **query: str) -> Object:
+        self._fail(method, path)
+        self._version += 1
+        made = {} if isinstance(body, list) else dict(body)
+        if path.endswith("/status"):
+            made["status"] = body[1]["value"]
+            self.statuses.append(made["status"])
+        known = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1}
+        metadata = {**known, **made.get("metadata", {})}
+        return {**made, "metadata": {**metadata, "resourceVersion": str(self._version)}}
+
+    def _fail(self, method: str, path: str) -> None:
+        for end, error in self.failures.items():
+            if f"{method} {path}".endswith(end):
+                raise error
+
+
+class ObedientEngines(EngineAdmin):
+    """Engines that take every revision."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+
+    @override
+    async def set_tunables(self, ip: str, token: str, body: Mapping[str, Any]) -> PodTunables:
+        self.taken.append(body["revision"])
+        return replace(REPORT, revision=body["revision"])
+
+
+@pytest.fixture
+def api() -> FailingApi:
+    return FailingApi()
+
+
+@pytest.fixture
+def ctx(api: FailingApi) -> Context:
+    return Context(
+        client=api, engines=ObedientEngines(), fetch=None, store=Store(),  # type: ignore[arg-type]  # nothing is scraped here
+        queue=WorkQueue(lambda: NOW_S), events=EventRecorder(api, "o", lambda: NOW_S),
+        platform=PLATFORM, max_mode=Mode.AUTO, clock=lambda: NOW_S, instruments=Instruments(),
+    )  # fmt: skip
+
+
+def gathers(monkeypatch: pytest.MonkeyPatch, ctx: Context, observed: Observed) -> None:
+    """Have the next passes see this, with what the session remembers."""
+
+    async def gather(_: Context, key: tuple[str, str]) -> Observed:
+        session = ctx.session(key)
+        memory = session.memory or observed.memory
+        return replace(observed, memory=memory, target=session.target, writers=session.writers)
+
+    monkeypatch.setattr(passes, "gather", gather)
+
+
+def changing(**fields: Any) -> Observed:
+    """A fleet of two that is to get new objectives and a third replica."""
+    wanted = spec(
+        **OFF, replicas=3, slos=[each.model_dump(by_alias=True) for each in WITH_SLO.slos]
+    )
+    before = status(tunables.initial(spec(**OFF)), desired_replicas=2)
+    metadata = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1,
+                "resourceVersion": "5"}  # fmt: skip
+    owned = {"name": "chat-tunables", "resourceVersion": "1", "ownerReferences": [{"uid": "u"}]}
+    data = {"tunables.json": tunables.text(tunables.initial(spec(**OFF)))}
+    given: dict[str, Any] = {
+        "spec": wanted, "status": before, "service": {"metadata": metadata},
+        "children": {("ConfigMap", "chat-tunables"): {"metadata": owned, "data": data}},
+    }  # fmt: skip
+    return seen(**{**given, **fields})
+
+
+async def test_what_was_announced_is_kept_where_the_scale_then_fails(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+) -> None:
+    gathers(monkeypatch, ctx, changing())
+    api.failures = {"/scale": UnavailableError("restarting")}
+    with pytest.raises(UnavailableError):
+        await passes.tick(ctx, KEY)
+    (announced,) = api.statuses
+    session = ctx.session(KEY)
+    assert session.memory == load_memory(announced["memory"]["pilot"])
+    assert session.memory != Memory()
+    assert session.target == 3
+
+
+async def test_the_announcing_write_tells_of_its_moves_and_no_move_is_told_twice(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+) -> None:
+    gathers(monkeypatch, ctx, changing())
+    api.failures = {"/scale": UnavailableError("restarting")}
+    with pytest.raises(UnavailableError):
+        await passes.tick(ctx, KEY)
+    (announced,) = api.statuses
+    assert [each["reason"] for each in announced["decisions"]] == ["ManualValue"]
+    assert announced["lastDecision"]["reason"] == "ManualValue"
+    api.failures = {}
+    reports = {each.uid: replace(REPORT, revision=1) for each in (A, B)}
+    stored = InferenceServiceStatus.model_validate(announced)
+    gathers(monkeypatch, ctx, changing(status=stored, reports=reports))
+    await passes.tick(ctx, KEY)
+    final = api.statuses[-1]
+    assert final["desiredReplicas"] == 3
+    assert [each["reason"] for each in final["decisions"]] == ["ManualValue"]
+
+
+async def test_a_spec_the_server_refuses_leaves_no_move_behind(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+) -> None:
+    gathers(monkeypatch, ctx, changing())
+    api.failures = {"deployments/chat": InvalidError("restartPolicy"),
+                    "apps/v1/namespaces/d/deployments": InvalidError("restartPolicy")}  # fmt: skip
+    await passes.tick(ctx, KEY)
+    session, (written,) = ctx.session(KEY), api.statuses
+    assert (session.memory, session.target, session.unpublished) == (Memory(), 2, ())
+    assert (written.get("decisions", []), written["desiredReplicas"]) == ([], 2)
+    assert written["budget"]["revision"] == 0
+
+
+async def test_a_new_generation_keeps_the_record_of_recommendations(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context
+) -> None:
+    observed = changing()
+    asked: list[Memory] = []
+
+    def decide(given: Observed, *_: Any, **__: Any) -> Any:
+        asked.append(given.memory)
+        raise UnavailableError("enough")
+
+    monkeypatch.setattr(passes, "decide", decide)
+    memory = Memory(replica_at_s=NOW_S - 5, knob_at_s=NOW_S - 1)
+    gathers(monkeypatch, ctx, replace(observed, memory=memory))
+    with pytest.raises(UnavailableError):
+        await passes.tick(ctx, KEY)
+    assert asked[0].replica_at_s == NOW_S - 15
+    assert asked[0].knob_at_s == NOW_S - 10
