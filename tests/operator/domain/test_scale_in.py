@@ -99,6 +99,21 @@ def test_stuck_pods_go_first_and_need_no_drain() -> None:
     assert names(moves.victims) == ["b"]
 
 
+def test_stuck_pods_that_stay_hold_no_scale_in_up() -> None:
+    stuck: dict[str, Any] = {"ready": False, "created_s": NOW_S - 1000}
+    pods = (pod("a"), pod("b", **stuck), pod("c", **stuck), pod("d", **stuck))
+    moves = plan(fleet(pods, 2, patience_s=240.0), NOW_S)
+    assert (moves.scale, moves.waiting) == (2, None)
+    assert set(names(moves.victims)) <= {"b", "c", "d"}
+
+
+def test_a_marked_pod_leaves_beside_stuck_ones() -> None:
+    stuck: dict[str, Any] = {"ready": False, "created_s": NOW_S - 1000}
+    pods = (pod("a"), pod("b", ready=False, draining_since_s=NOW_S - 9), pod("c", **stuck))
+    moves = plan(fleet(pods, 2, patience_s=240.0, drains={"uid-b": DONE}), NOW_S)
+    assert (moves.scale, names(moves.victims)) == (2, ["b"])
+
+
 def test_rollout_holds_a_scale_in_and_takes_drained_pods_back() -> None:
     pods = (pod("a"), pod("b", draining_since_s=NOW_S - 9))
     moves = plan(fleet(pods, 1, rolling_out=True, drains={"uid-b": DONE}), NOW_S)

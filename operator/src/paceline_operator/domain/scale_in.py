@@ -3,7 +3,8 @@
 A pod is marked by annotations (since when it drains, and the lowest deletion cost), then told
 to drain, and `/scale` is written once every victim is empty. The marks live in the cluster,
 so another leader goes on where this one stopped. A ReplicaSet prefers unready pods to costs:
-hence nothing is scaled while a pod other than the victims is unready.
+hence nothing is scaled while a pod other than the victims is unready, unless that pod is stuck:
+then it serves nobody, and the ReplicaSet may well take it first.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def _leave(fleet: Fleet, live: tuple[PodView, ...], surplus: int, now_s: float) 
     victims = _ranked(fleet, live, now_s)[:surplus]
     spared = tuple(p for p in live if p not in victims and p.draining_since_s is not None)
     staying = [pod for pod in live if pod not in victims and pod not in spared]
-    if any(not pod.ready for pod in staying):
+    if any(not (pod.ready or _stuck(fleet, pod, now_s)) for pod in staying):
         return Moves(undo=spared, waiting=Waiting.UNREADY)
     begin = tuple(p for p in victims if _needs_drain(fleet, p, now_s))
     if begin and now_s < fleet.retry_at_s:
