@@ -100,6 +100,21 @@ def test_a_foreign_value_is_adopted_for_one_cool_down() -> None:
     assert plan.moves.scale is None
 
 
+@pytest.mark.parametrize(("age_s", "target"), [(0, 3), (59, 3), (61, 2)])
+def test_an_adopted_value_stands_against_user_and_limits_for_one_cool_down(
+    age_s: float, target: int
+) -> None:
+    known = (Write("kubectl", NOW_S - age_s, 3),) if age_s else ()
+    observed = seen(
+        spec=spec(tuning={"mode": "Off"}, scaling={"mode": "Off"}, replicas=2),
+        deployment=deployment(3, owner="kubectl"), writers=known, target=3 if age_s else 2,
+    )  # fmt: skip
+    plan = decide(observed, PLATFORM, is_due=True)
+    assert (plan.target, plan.yielded) == (target, {})
+    limited = spec(scaling={"mode": "Auto", "maxReplicas": 2}, replicas=2)
+    assert decide(replace(observed, spec=limited), PLATFORM, is_due=True).target == target
+
+
 def test_a_second_foreign_write_makes_the_knob_yield() -> None:
     before = (Write("kubectl", NOW_S - 60, 3, in_force=False),)
     plan = decide(

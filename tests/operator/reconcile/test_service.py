@@ -113,6 +113,7 @@ def test_scale_in_mode_auto_is_a_floor_with_an_expiry(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_one_foreign_write_is_adopted_and_a_second_makes_the_knob_yield(
     fleets: FleetApi, operator: OperatorProcess
 ) -> None:
@@ -124,7 +125,7 @@ def test_one_foreign_write_is_adopted_and_a_second_makes_the_knob_yield(
     assert condition(fleets.rest, "fought", "Conflict")["status"] == "False"
     settle(fleets.rest, "fought", 2)
     # After the disturbance the value the user asked for stands again.
-    operator.eventually(lambda: replicas(fleets.rest, "fought") == 1, within_s=45)
+    operator.eventually(lambda: replicas(fleets.rest, "fought") == 1, within_s=100)
     fleets.server.kubectl("scale", "deployment/fought", "--replicas=4")
     conflict = operator.eventually(
         lambda: (c := condition(fleets.rest, "fought", "Conflict"))["status"] == "True" and c

@@ -1,8 +1,8 @@
 """Who else writes replicas, and when that knob yields to them.
 
-One foreign write is a disturbance: its value is adopted. Two by one manager within ten
-minutes, or an autoscaler that targets the Deployment, make the knob yield until ten minutes
-after the last sign of the other.
+One foreign write is a disturbance: its value is adopted for one cool-down. Two by one manager
+within ten minutes, or an autoscaler that targets the Deployment, make the knob yield until ten
+minutes after the last sign of the other.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from paceline_operator.domain.names import OPERATOR
 from paceline_operator.domain.pods import seconds
 
 WINDOW_S = 600.0
+ADOPTED_S = 60.0
 MAX_KEPT = 8
 
 
@@ -105,6 +106,14 @@ def fighter(known: Iterable[Write], now_s: float) -> str | None:
         if close and now_s - ordered[-1] <= WINDOW_S:
             return manager
     return None
+
+
+def adopted(known: tuple[Write, ...], now_s: float) -> str | None:
+    """Manager whose value stands for now: the last write, while it is young and in force."""
+    last = known[-1] if known else None
+    if last is None or not last.in_force or now_s - last.time_s >= ADOPTED_S:
+        return None
+    return last.manager
 
 
 def autoscaler_of(items: Iterable[Mapping[str, Any]], deployment: str) -> str | None:

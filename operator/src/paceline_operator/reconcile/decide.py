@@ -71,13 +71,20 @@ def decide(seen: Observed, platform: Platform, *, is_due: bool) -> Plan:
     """
     writers, adopted, yielded = _ownership(seen)
     present = _present_target(seen, adopted, yielded)
+    if adopted is not None:
+        seen = replace(seen, memory=_disturbed(seen.memory, seen.now_s))
     base = Plan(writers=writers, adopted=adopted, yielded=yielded, memory=seen.memory,
                 target=present, present=present)  # fmt: skip
     if seen.spec is None:
         return replace(base, refused=seen.refused, template_hash=template_hash(seen.deployment))
     known = knobs.present(seen, seen.spec)
     tick = _consult(seen, seen.spec, base, known) if is_due else None
-    plan = replace(base, tick=tick, memory=_memory(seen, tick, adopted), target=_target(base, tick))
+    plan = replace(
+        base,
+        tick=tick,
+        memory=seen.memory if tick is None else tick.memory,
+        target=_target(base, tick),
+    )
     agreed, announce = knobs.agree(seen, seen.spec, known, knobs.wanted(tick))
     plan = replace(plan, agreed=agreed, announce=announce, pushes=knobs.behind(seen, agreed))
     try:
@@ -114,7 +121,7 @@ def discarded(seen: Observed, plan: Plan, refused: Problem, *, is_announced: boo
         yielded=plan.yielded,
         writers=plan.writers,
         tick=tick,
-        memory=_memory(seen, tick, plan.adopted),
+        memory=seen.memory,
         template_hash=template_hash(seen.deployment),
     )
 
@@ -126,7 +133,12 @@ def _template_of(children: list[dict[str, Any]], name: str) -> str:
 
 
 def _consult(seen: Observed, spec: InferenceServiceSpec, base: Plan, known: Agreed) -> Tick:
-    return consult.ask(seen, spec, base.target, known.knobs, dict(base.yielded))
+    left = dict(base.yielded)
+    manager = ownership.adopted(base.writers, seen.now_s)
+    if manager is not None:
+        # A value that was adopted stands for one cool-down, against user and limits too.
+        left.setdefault(Knob.REPLICAS.value, manager)
+    return consult.ask(seen, spec, base.target, known.knobs, left)
 
 
 def _ownership(seen: Observed) -> tuple[tuple[Write, ...], Write | None, dict[str, str]]:
@@ -166,12 +178,9 @@ def _target(base: Plan, tick: Tick | None) -> int | None:
     return wanted[-1] if wanted else base.target
 
 
-def _memory(seen: Observed, tick: Tick | None, adopted: Write | None) -> Memory:
-    memory = seen.memory if tick is None else tick.memory
-    if adopted is None:
-        return memory
-    # A disturbance: its value stands for one cool-down.
-    return replace(memory, scaled_in_at_s=seen.now_s, scaled_out_at_s=seen.now_s)
+def _disturbed(memory: Memory, now_s: float) -> Memory:
+    """The memory after someone else's write: cool-downs begin as after a move of our own."""
+    return replace(memory, scaled_in_at_s=now_s, scaled_out_at_s=now_s)
 
 
 def _moves(seen: Observed, plan: Plan) -> scale_in.Moves:
