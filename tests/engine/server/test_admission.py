@@ -13,6 +13,8 @@ from paceline_engine.server.errors import OverloadedError
     [
         ([], [50], None),
         ([], [500], None),  # alone, it may be larger than the limit
+        ([], [60, 60], "queued_tokens"),
+        ([], [60, 40], None),
         ([10], [95], "queued_tokens"),
         ([1, 1], [1], None),
         ([1, 1, 1], [1], "queued_requests"),

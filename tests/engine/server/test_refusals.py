@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openai import OpenAI
 
+from paceline_engine.server.errors import ContextLengthError
+from paceline_engine.server.prompts import chat_prompt, encode_prompts
+from paceline_engine.server.wire import ChatRequest
+from paceline_engine.tokenizer import Tokenizer
 from paceline_engine.tokenizer.byte_vocabulary import VOCAB_SIZE
+from paceline_engine.tokenizer.vocabulary import Vocabulary
 from tests.support.engine_server import engine_server
 
 TEXT = "/v1/completions"
@@ -229,3 +235,67 @@ def test_body_above_the_limit(strict: httpx.Client, chunked: bool) -> None:
     refused = strict.post(TEXT, content=body(1025), headers=headers)
     assert refused.status_code == 413
     assert refused.json()["error"]["code"] == "body_too_large"
+
+
+def unsent(url: str) -> bytes:
+    """Answer to a call whose body never comes."""
+    where = urlsplit(url)
+    with socket.create_connection((where.hostname, where.port), timeout=5) as raw:
+        raw.sendall(
+            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            b"content-length: 100000\r\nconnection: close\r\n\r\n"
+        )
+        return raw.recv(65536)
+
+
+def test_a_server_that_loads_says_so_before_it_reads_a_body() -> None:
+    with engine_server("--load-seconds=60", ready=False) as loading:
+        assert unsent(loading.api).startswith(b"HTTP/1.1 503")
+        assert loading.value("rejected_total", reason="not_ready") == 1
+
+
+def test_a_server_that_drains_says_so_before_it_reads_a_body() -> None:
+    with engine_server("--drain-grace-seconds=0") as draining:
+        httpx.post(draining.admin + "/admin/drain")
+        assert unsent(draining.api).startswith(b"HTTP/1.1 503")
+        assert draining.value("rejected_total", reason="draining") == 1
+
+
+class _NoEncoder(Tokenizer):
+    """A tokenizer that must not be asked."""
+
+    def encode(self, text: str, *, parse_special: bool = True) -> list[int]:
+        raise AssertionError("encoded")
+
+    def apply_chat_template(self, messages: object, **_options: object) -> list[int]:
+        raise AssertionError("encoded")
+
+
+async def test_a_text_that_cannot_fit_is_not_encoded() -> None:
+    table = tuple(bytes([byte]) * 4 for byte in range(256))
+    tokenizer = _NoEncoder(
+        Vocabulary(token_bytes=table, specials=(), eos_token_ids=()), lambda _text: []
+    )
+    with pytest.raises(ContextLengthError, match="101 at least"):
+        await encode_prompts(["x" * 401], tokenizer, limit=100)
+    with pytest.raises(ContextLengthError, match="101 at least"):
+        await encode_prompts(["\u20ac" * 134], tokenizer, limit=100)
+    chat = ChatRequest.model_validate({"messages": [{"role": "user", "content": "x" * 401}]})
+    with pytest.raises(ContextLengthError, match="101 at least"):
+        await chat_prompt(chat, tokenizer, limit=100)
+
+
+async def test_many_short_texts_are_encoded_off_the_loop() -> None:
+    here = threading.get_ident()
+    seen: set[int] = set()
+
+    def encode(text: str) -> list[int]:
+        seen.add(threading.get_ident())
+        return list(text.encode())
+
+    table = tuple(bytes([byte]) for byte in range(256))
+    vocabulary = Vocabulary(token_bytes=table, specials=(), eos_token_ids=())
+    await encode_prompts(["short"] * 3, Tokenizer(vocabulary, encode), limit=8192)
+    assert seen == {here}
+    await encode_prompts(["x" * 100] * 100, Tokenizer(vocabulary, encode), limit=8192)
+    assert len(seen - {here}) == 1

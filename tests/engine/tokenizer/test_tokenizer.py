@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -130,3 +131,19 @@ def test_loading_is_cheap_and_needs_no_torch(model_path: Path) -> None:
     megabytes, *heavy = ran.stdout.split()
     assert heavy == []
     assert int(megabytes) < 90
+
+
+@pytest.mark.model
+def test_a_long_text_leaves_other_threads_running(smollm2: Tokenizer) -> None:
+    text = "".join(f"word{number} and " for number in range(60_000))
+    gaps: list[float] = []
+    with ThreadPoolExecutor(1) as pool:
+        began_at = last_at = time.monotonic()
+        encoding = pool.submit(smollm2.encode, text)
+        while not encoding.done():
+            time.sleep(0.001)
+            now = time.monotonic()
+            gaps.append(now - last_at)
+            last_at = now
+    assert max(gaps) < (last_at - began_at) / 2
+    assert smollm2.decode(encoding.result()) == text

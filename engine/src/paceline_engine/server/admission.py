@@ -22,6 +22,19 @@ class Admission:
         self.requests = 0
         self.tokens = 0
 
+    def check_requests(self, count: int) -> None:
+        """Whether so many more prompts may wait, whatever their lengths.
+
+        Raises:
+            OverloadedError: They may not.
+        """
+        if self.requests + count > self._max_requests:
+            raise OverloadedError(
+                f"{self.requests} requests wait already and the limit is {self._max_requests}; "
+                "retry later",
+                code="queued_requests",
+            )
+
     def enter(self, prompt_tokens: Sequence[int]) -> None:
         """Takes the prompts of one call in, all or none.
 
@@ -31,14 +44,9 @@ class Admission:
         Raises:
             OverloadedError: A limit would be passed; `code` is the rejection reason.
         """
+        self.check_requests(len(prompt_tokens))
         requests, tokens = self.requests + len(prompt_tokens), self.tokens + sum(prompt_tokens)
-        if requests > self._max_requests:
-            raise OverloadedError(
-                f"{self.requests} requests wait already and the limit is {self._max_requests}; "
-                "retry later",
-                code="queued_requests",
-            )
-        if tokens > self._max_tokens and self.requests:
+        if tokens > self._max_tokens and requests > 1:
             raise OverloadedError(
                 f"{self.tokens} prompt tokens wait already and the limit is {self._max_tokens}; "
                 "retry later",

@@ -16,13 +16,15 @@ from paceline_engine.server.body import read_body
 from paceline_engine.server.call import Call
 from paceline_engine.server.error_routes import bare_app
 from paceline_engine.server.errors import ModelNotFoundError, UnauthorizedError
+from paceline_engine.server.gate import Gate
 from paceline_engine.server.prompts import (
     TokenIds,
     chat_prompt,
     check_fits,
     check_ids,
     check_model,
-    completion_prompts,
+    encode_prompts,
+    raw_prompts,
 )
 from paceline_engine.server.sampling_fields import SamplingFields
 from paceline_engine.server.service import Service
@@ -51,23 +53,25 @@ class _Routes:
     def __init__(self, service: Service, keys: TokenFile | None) -> None:
         self._service = service
         self._keys = keys
+        self._gate = Gate(service)
 
     async def completions(self, request: Request) -> Response:
         """POST /v1/completions."""
-        self._check_key(request)
+        self._open(request)
         body = parse_body(CompletionRequest, await self._read(request))
         check_model(body, self._model_name)
-        prompts = await completion_prompts(
-            body, self._service.tokenizer, self._service.settings.max_queued_requests
-        )
+        raw = raw_prompts(body, self._service.settings.max_queued_requests)
+        self._gate.check_room(len(raw))
+        prompts = await encode_prompts(raw, self._service.tokenizer, self._context)
         return self._answer(request, body, prompts, "prompt", CompletionShape(*self._identity()))
 
     async def chat(self, request: Request) -> Response:
         """POST /v1/chat/completions."""
-        self._check_key(request)
+        self._open(request)
         body = parse_body(ChatRequest, await self._read(request))
         check_model(body, self._model_name)
-        prompt = await chat_prompt(body, self._service.tokenizer)
+        self._gate.check_room(1)
+        prompt = await chat_prompt(body, self._service.tokenizer, self._context)
         return self._answer(request, body, [prompt], "messages", ChatShape(*self._identity()))
 
     async def models(self, request: Request) -> Response:
@@ -88,6 +92,14 @@ class _Routes:
     @property
     def _model_name(self) -> str:
         return self._service.settings.model_name
+
+    @property
+    def _context(self) -> int:
+        return self._service.config.max_request_tokens
+
+    def _open(self, request: Request) -> None:
+        self._check_key(request)
+        self._gate.check_open()
 
     def _check_key(self, request: Request) -> None:
         if self._keys is None:
@@ -118,7 +130,7 @@ class _Routes:
     ) -> Answer:
         check_ids(body.stop_token_ids or (), self._service.tokenizer.vocab_size, "stop_token_ids")
         for prompt in prompts:
-            check_fits(prompt, self._service.config.max_request_tokens, param)
+            check_fits(prompt, self._context, param)
         call = Call(self._service, body, prompts, request.scope["state"]["received_at"])
         if body.stream:
             return EventStream(call, shape, with_usage=body.include_usage)

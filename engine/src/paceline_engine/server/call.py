@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from paceline_engine.server.answer_wire import Usage
-from paceline_engine.server.errors import OverloadedError, UnavailableError
+from paceline_engine.server.gate import Gate
 from paceline_engine.server.generation import Generation, Piece
 from paceline_engine.server.sampling_fields import SamplingFields
 from paceline_engine.server.service import Service
@@ -53,7 +53,7 @@ class Call:
             OverloadedError: Too much waits.
             UnavailableError: Loading, draining or dead.
         """
-        self._admit()
+        Gate(self._service).enter([len(prompt) for prompt in self._prompts])
         self._generations = [self._generation(prompt) for prompt in self._prompts]
         return self
 
@@ -88,24 +88,6 @@ class Call:
             return
         async for indexed in _merge(self._generations):
             yield indexed
-
-    def _admit(self) -> None:
-        lengths = [len(prompt) for prompt in self._prompts]
-        metering = self._service.metering
-        try:
-            self._service.check_open()
-        except UnavailableError as refusal:
-            for _ in lengths:
-                metering.redirect(str(refusal.code))
-            raise
-        for length in lengths:
-            metering.offer(length)
-        try:
-            self._service.admission.enter(lengths)
-        except OverloadedError as refusal:
-            for _ in lengths:
-                metering.refuse(str(refusal.code))
-            raise
 
     def _generation(self, prompt: tuple[int, ...]) -> Generation:
         room = self._service.config.max_request_tokens - len(prompt)

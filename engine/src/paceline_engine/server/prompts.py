@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 from paceline_engine.server.errors import (
     BadRequestError,
@@ -16,7 +16,8 @@ from paceline_engine.server.wire import MAX_PROMPTS, ChatRequest, CompletionRequ
 from paceline_engine.tokenizer import Tokenizer, TokenizerError
 
 TokenIds = tuple[int, ...]
-LONG_TEXT_CHARS: Final = 8192  # from here on a thread tokenises, so that streams go on
+LONG_TEXT_CHARS: Final = 8192  # of a call; from here on a thread tokenises, streams go on
+_Encoded = TypeVar("_Encoded")
 
 
 def check_model(body: SamplingFields, model_name: str) -> None:
@@ -31,18 +32,15 @@ def check_model(body: SamplingFields, model_name: str) -> None:
         )
 
 
-async def completion_prompts(
-    body: CompletionRequest, tokenizer: Tokenizer, max_prompts: int
-) -> list[TokenIds]:
-    """Token ids of each prompt.
+def raw_prompts(body: CompletionRequest, max_prompts: int) -> Sequence[str | TokenIds]:
+    """The prompts of a call, each as text or as token ids.
 
     Args:
         body: The checked body.
-        tokenizer: The model's.
         max_prompts: Prompts that may wait at all; `MAX_PROMPTS` holds too.
 
     Raises:
-        BadRequestError: Too many prompts, text that cannot be encoded, or unknown ids.
+        BadRequestError: None, or too many.
     """
     prompts = body.prompts()
     if not prompts:
@@ -53,34 +51,79 @@ async def completion_prompts(
             f"prompt: {len(prompts)} prompts in one call; the limit is {limit}",
             param="prompt",
         )
-    return [await _encode(prompt, tokenizer) for prompt in prompts]
+    return prompts
 
 
-async def _encode(prompt: str | TokenIds, tokenizer: Tokenizer) -> TokenIds:
-    if not isinstance(prompt, str):
-        check_ids(prompt, tokenizer.vocab_size, "prompt")
-        return prompt
-    try:
-        if len(prompt) < LONG_TEXT_CHARS:
-            return tuple(tokenizer.encode(prompt))
-        return tuple(await asyncio.to_thread(tokenizer.encode, prompt))
-    except TokenizerError as error:
-        raise BadRequestError(f"prompt: {error}", param="prompt") from error
+async def encode_prompts(
+    prompts: Sequence[str | TokenIds], tokenizer: Tokenizer, limit: int
+) -> list[TokenIds]:
+    """Token ids of each prompt.
+
+    Args:
+        prompts: Texts and token ids.
+        tokenizer: The model's.
+        limit: Prompt plus output tokens of one request at most.
+
+    Raises:
+        BadRequestError: Text that cannot be encoded, or unknown ids.
+        ContextLengthError: A text cannot fit, whatever its tokens.
+    """
+    texts = [prompt for prompt in prompts if isinstance(prompt, str)]
+    for prompt in prompts:
+        if isinstance(prompt, str):
+            _check_bytes([prompt], tokenizer, limit, "prompt")
+        else:
+            check_ids(prompt, tokenizer.vocab_size, "prompt")
+
+    def encode() -> list[TokenIds]:
+        return [
+            tuple(tokenizer.encode(prompt)) if isinstance(prompt, str) else prompt
+            for prompt in prompts
+        ]
+
+    return await _run(encode, sum(map(len, texts)), "prompt")
 
 
-async def chat_prompt(body: ChatRequest, tokenizer: Tokenizer) -> TokenIds:
+async def chat_prompt(body: ChatRequest, tokenizer: Tokenizer, limit: int) -> TokenIds:
     """Token ids of a chat.
+
+    Args:
+        body: The checked body.
+        tokenizer: The model's.
+        limit: Prompt plus output tokens of one request at most.
 
     Raises:
         BadRequestError: The template rejects the messages, or they cannot be encoded.
+        ContextLengthError: They cannot fit, whatever their tokens.
     """
     messages = [{"role": each.role, "content": each.text()} for each in body.messages]
+    contents = [each["content"] for each in messages]
+    _check_bytes(contents, tokenizer, limit, "messages")
+    return await _run(
+        lambda: tuple(tokenizer.apply_chat_template(messages)),
+        sum(map(len, contents)),
+        "messages",
+    )
+
+
+async def _run(encode: Callable[[], _Encoded], chars: int, param: str) -> _Encoded:
+    """Encodes all that one call brings: here if it is short, in a thread if it is long."""
     try:
-        if sum(len(each["content"]) for each in messages) < LONG_TEXT_CHARS:
-            return tuple(tokenizer.apply_chat_template(messages))
-        return tuple(await asyncio.to_thread(tokenizer.apply_chat_template, messages))
+        return encode() if chars < LONG_TEXT_CHARS else await asyncio.to_thread(encode)
     except TokenizerError as error:
-        raise BadRequestError(f"messages: {error}", param="messages") from error
+        raise BadRequestError(f"{param}: {error}", param=param) from error
+
+
+def _check_bytes(texts: Sequence[str], tokenizer: Tokenizer, limit: int, param: str) -> None:
+    """Refuses, without encoding it, what has too many bytes for any tokens to fit."""
+    num_bytes = sum(len(text.encode(errors="surrogatepass")) for text in texts)
+    least_tokens = -(-num_bytes // tokenizer.longest_token_bytes)
+    if least_tokens > limit:
+        raise ContextLengthError(
+            f"the context holds {limit} tokens, prompt and output together, and the prompt "
+            f"has {least_tokens} at least; shorten it to at most {limit - 1}",
+            param=param,
+        )
 
 
 def check_ids(token_ids: Sequence[int], vocab_size: int, param: str) -> None:

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from paceline_engine.server.admin_wire import SloMetric
 from paceline_engine.server.metric_families import RequestMetrics
 from paceline_engine.server.slo import CallLater, Deadline, GapTally, SloBoard
+
+
+@dataclass(slots=True)
+class OfferedLoad:
+    """Prompts of known length so far, and their tokens."""
+
+    prompts: int = 0
+    tokens: int = 0
+
+    def add(self, prompt_tokens: int) -> None:
+        """Notes one more."""
+        self.prompts += 1
+        self.tokens += prompt_tokens
+
+    @property
+    def mean_tokens(self) -> int:
+        """Their mean length, rounded; 0 before the first."""
+        return round(self.tokens / self.prompts) if self.prompts else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,19 +37,30 @@ class Metering:
         board: Objectives.
         clock: Monotonic seconds.
         call_later: Timer of the event loop.
+        offered: Lengths of the prompts that were tokenised.
     """
 
     metrics: RequestMetrics
     board: SloBoard
     clock: Callable[[], float]
     call_later: CallLater
+    offered: OfferedLoad = field(default_factory=OfferedLoad)
 
     def admit(self, received_at: float, prompt_tokens: int) -> RequestMeter:
         """Starts to measure an admitted request."""
         return RequestMeter(self, received_at, prompt_tokens)
 
-    def offer(self, prompt_tokens: int) -> None:
-        """Counts offered load: a valid prompt, whether it is admitted or not."""
+    def offer(self, prompt_tokens: int | None) -> None:
+        """Counts offered load: a prompt, whether it is admitted or not.
+
+        Args:
+            prompt_tokens: Its length; None where it is turned away before it is tokenised,
+                and then the mean length so far stands for it.
+        """
+        if prompt_tokens is None:
+            prompt_tokens = self.offered.mean_tokens
+        else:
+            self.offered.add(prompt_tokens)
         self.metrics.received.inc()
         self.metrics.prompt_tokens_received.inc(prompt_tokens)
 

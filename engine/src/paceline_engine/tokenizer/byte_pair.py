@@ -21,6 +21,7 @@ from paceline_engine.tokenizer.errors import TokenizerLoadError, UnsupportedToke
 
 # Words of recently seen text whose merges are kept; small, as it costs memory per entry.
 _CACHE_ENTRIES: Final = 4096
+_BATCH_CHARS: Final = 4096  # from here on the library's batch call, which releases the GIL
 
 
 def _split_by(pattern: str) -> PreTokenizer:
@@ -128,7 +129,10 @@ def plain_encoder(library: BpeLibrary) -> Callable[[str], list[int]]:
 
     def encode(text: str) -> list[int]:
         text.encode()  # a lone surrogate raises UnicodeEncodeError here, not a TypeError below
-        ids: list[int] = library.encode(text, add_special_tokens=False).ids
+        if len(text) < _BATCH_CHARS:
+            ids: list[int] = library.encode(text, add_special_tokens=False).ids
+        else:
+            ids = library.encode_batch_fast([text], add_special_tokens=False)[0].ids
         return ids
 
     return encode

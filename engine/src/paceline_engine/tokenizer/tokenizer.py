@@ -40,6 +40,7 @@ class Tokenizer:
         self._encode_plain = encode_plain
         self._chat_template = chat_template
         self._special_ids = {token.text: token.token_id for token in vocabulary.specials}
+        self.longest_token_bytes: Final = max(map(len, vocabulary.token_bytes))
         self._special = _special_pattern(vocabulary.specials)
 
     @property
