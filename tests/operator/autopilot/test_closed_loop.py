@@ -111,6 +111,24 @@ def test_when_load_falls_replicas_follow_and_no_request_is_cut() -> None:
     assert all(r.made == r.output for r in plant.done)
 
 
+def test_a_pod_unready_for_a_moment_does_not_delay_scale_in() -> None:
+    plant = FleetPlant(
+        policy=auto(down_window_s=40.0),
+        step_time=A100_8B,
+        rate=lambda t: 2.0 if t < 310 else 0.2,
+        replicas=3,
+        cold_start_s=12.0,
+    )
+    plant.policy = replace(plant.policy, min_replicas=3)
+    plant.run(300)
+    plant.pods[0].ready_s = plant.now_s + 10.0
+    plant.run(20)
+    assert max(plant.memory.cold_starts_s, default=0.0) <= 20.0
+    plant.policy = replace(plant.policy, min_replicas=1)
+    plant.run(150)
+    assert plant.replicas < 3
+
+
 def test_constant_load_comes_to_rest() -> None:
     plant = FleetPlant(
         policy=auto(batch_max=1024),

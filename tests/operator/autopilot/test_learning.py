@@ -46,6 +46,28 @@ def test_a_pod_first_seen_ready_tells_nothing() -> None:
     assert learn(fleet()).cold_starts_s == ()
 
 
+def test_a_pod_that_is_unready_for_a_moment_does_not_start_anew() -> None:
+    blinking = pod(1, ready=False, ready_since_s=None, created_s=100.0)
+    memory = learn(fleet(pods=(blinking,)))
+    back = replace(blinking, ready=True, ready_since_s=1004.0)
+    assert learn(fleet(pods=(back,)), memory, 1005.0).cold_starts_s == ()
+
+
+def test_a_young_pod_that_served_before_does_not_start_anew() -> None:
+    young = pod(1, ready_since_s=985.0, created_s=970.0)
+    memory = learn(fleet(pods=(young,)))
+    memory = learn(fleet(pods=(replace(young, ready=False),)), memory, 1005.0)
+    assert learn(fleet(pods=(young,)), memory, 1010.0).cold_starts_s == ()
+
+
+def test_a_start_that_took_for_ever_counts_no_longer_than_the_longest() -> None:
+    starting = pod(2, ready=False, ready_since_s=None, created_s=990.0)
+    memory = learn(fleet(pods=(starting,)))
+    memory = learn(fleet(pods=(starting,)), memory, 5000.0)
+    served = replace(starting, ready=True, ready_since_s=9000.0)
+    assert learn(fleet(pods=(served,)), memory, 9000.0).cold_starts_s == (900.0,)
+
+
 def test_a_budget_is_proven_by_full_steps_after_the_last_move() -> None:
     full = window(counters={Counter.STEPS_AT_BUDGET: 3.0})
     knobs = Tunables(max_num_batched_tokens=640, max_num_running_seqs=64)

@@ -13,6 +13,8 @@ from paceline_operator.autopilot.replica_limits import noted
 from paceline_operator.autopilot.window import Counter, StepClass, Window
 
 COLD_STARTS_KEPT = 5
+LONGEST_COLD_START_S = 900.0
+FIRST_SEEN_WITHIN_S = 60.0
 PROVEN_LASTS_S = 1800.0
 
 
@@ -22,7 +24,7 @@ def learned(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: floa
     for window in fleet.slices:
         if window.end_s > memory.learned_until_s:
             memory = _from_slice(policy, fleet, memory, window)
-    memory = _cold_starts(memory, fleet)
+    memory = _cold_starts(memory, fleet, now_s)
     return noted(policy, memory, now_s)
 
 
@@ -69,17 +71,29 @@ def _proven(fleet: FleetObservation, memory: Memory, window: Window) -> Memory:
     return replace(memory, proven_budget=tunables.max_num_batched_tokens, proven_at_s=window.end_s)
 
 
-def _cold_starts(memory: Memory, fleet: FleetObservation) -> Memory:
-    """A pod seen before it was ready gives a cold start once it is."""
-    starting = dict(memory.starting)
+def _cold_starts(memory: Memory, fleet: FleetObservation, now_s: float) -> Memory:
+    """A new pod seen before it ever was ready gives a cold start once it is.
+
+    A pod that is unready again, or first seen old, only tells how long it has existed.
+    """
+    starting, served = dict(memory.starting), set(memory.served)
     found = list(memory.cold_starts_s)
-    current: list[tuple[str, float]] = []
+    waiting: list[tuple[str, float]] = []
+    young: list[str] = []
     for pod in fleet.pods:
-        if pod.draining or pod.template_hash != fleet.template_hash:
+        is_young = now_s - pod.created_s <= FIRST_SEEN_WITHIN_S
+        if is_young and (pod.ready or pod.uid in served):
+            young.append(pod.uid)
+        if pod.draining or pod.template_hash != fleet.template_hash or pod.uid in served:
             continue
-        if not pod.ready:
-            current.append((pod.uid, pod.created_s))
+        if not pod.ready and (is_young or pod.uid in starting):
+            waiting.append((pod.uid, pod.created_s))
         elif pod.uid in starting and pod.ready_since_s is not None:
-            found.append(max(0.0, pod.ready_since_s - pod.created_s))
-    kept = tuple(found[-COLD_STARTS_KEPT:])
-    return replace(memory, cold_starts_s=kept, starting=tuple(current[:64]))
+            took_s = max(0.0, pod.ready_since_s - pod.created_s)
+            found.append(min(LONGEST_COLD_START_S, took_s))
+    return replace(
+        memory,
+        cold_starts_s=tuple(found[-COLD_STARTS_KEPT:]),
+        starting=tuple(waiting[:64]),
+        served=tuple(young[:64]),
+    )

@@ -64,7 +64,8 @@ class Memory:
         recommended: Peaks of the recommendations in the down window, newest last.
         recommending_since_s: Beginning of the unbroken record of recommendations.
         cold_starts_s: Last measured cold starts.
-        starting: UID -> creation time of pods that were seen before they were ready.
+        starting: UID -> creation time of pods that were seen before they were ever ready.
+        served: UIDs of young pods that were ready once.
         manual_replicas: Last `spec.replicas` seen.
         manual_since_s: When it was first seen.
     """
@@ -92,6 +93,7 @@ class Memory:
     recommending_since_s: float | None = None
     cold_starts_s: tuple[float, ...] = ()
     starting: tuple[tuple[str, float], ...] = ()
+    served: tuple[str, ...] = ()
     manual_replicas: int | None = None
     manual_since_s: float = 0.0
 
