@@ -72,7 +72,7 @@ def test_values_agreed_before_stay_inside_ceilings_lowered_since() -> None:
     lowered = spec(
         engine={"device": {"type": "Simulated"}, "maxNumSeqs": 8, "batchTokens": {"max": 512}}
     )
-    assert tunables.bounded(knobs, lowered) == Tunables(
+    assert tunables.fitted(knobs, lowered, squeezed=False) == Tunables(
         max_num_batched_tokens=512, max_num_running_seqs=8
     )
 

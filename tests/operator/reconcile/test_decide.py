@@ -205,7 +205,9 @@ def test_replicas_wanted_after_a_restart(
 
 def agreed_of(observed: Observed) -> tuple[Agreed, bool]:
     assert observed.spec is not None
-    return knobs.agree(observed, observed.spec, knobs.present(observed, observed.spec), None)
+    return knobs.agree(
+        observed, observed.spec, knobs.present(observed, observed.spec), None, observed.memory
+    )
 
 
 SLO = {"name": "ttft", "metric": "TTFT", "targetMs": 500}
@@ -256,6 +258,28 @@ def test_a_lowered_ceiling_brings_the_knobs_down() -> None:
     stored = status(tunables.initial(spec(**OFF)))
     agreed, announce = agreed_of(seen(spec=lower, status=stored))
     assert (agreed.knobs.max_num_batched_tokens, announce) == (512, True)
+
+
+RAISED = {"device": {"type": "Simulated"}, "maxNumSeqs": 256, "batchTokens": {"max": 4096}}
+
+
+@pytest.mark.parametrize(
+    ("tuning", "memory", "knobs_wanted"),
+    [
+        ("Auto", Memory(), (2048, 256)),
+        ("Auto", Memory(squeezed_seqs=64), (2048, 64)),
+        ("Off", Memory(), (4096, 256)),
+    ],
+    ids=["the cap is lifted", "a squeeze stays", "Off follows the spec"],
+)
+def test_a_raised_ceiling_has_an_effect(
+    tuning: str, memory: Memory, knobs_wanted: tuple[int, int]
+) -> None:
+    raised = spec(tuning={"mode": tuning}, replicas=2, engine=RAISED)
+    stored = status(tunables.initial(spec(**OFF)))
+    agreed, announce = agreed_of(seen(spec=raised, status=stored, memory=memory))
+    found = agreed.knobs.max_num_batched_tokens, agreed.knobs.max_num_running_seqs
+    assert (found, announce) == (knobs_wanted, knobs_wanted != (2048, 64))
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from paceline_operator.api.v1alpha1 import InferenceServiceSpec, Slo
+from paceline_operator.api.v1alpha1 import InferenceServiceSpec, Mode, Slo
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.fleet import Tunables as Knobs
-from paceline_operator.autopilot.policy import initial_tunables, policy_from_spec
+from paceline_operator.autopilot.policy import budget_floor, initial_tunables, policy_from_spec
 from paceline_operator.domain.difference import digest
 
 _BATCHED = "maxNumBatchedTokens"
@@ -77,12 +77,24 @@ def initial(spec: InferenceServiceSpec) -> Agreed:
     return Agreed(0, initial_tunables(policy_from_spec(spec)), spec.slos)
 
 
-def bounded(knobs: Knobs, spec: InferenceServiceSpec) -> Knobs:
-    """Agreed values brought back inside ceilings that the spec has lowered since."""
+def fitted(knobs: Knobs, spec: InferenceServiceSpec, *, squeezed: bool) -> Knobs:
+    """Agreed values in terms of what the spec allows now, lowered or raised since.
+
+    Args:
+        knobs: Values agreed so far.
+        spec: What the user asks for.
+        squeezed: Whether the running cap is below its ceiling on purpose; else it is the ceiling.
+    """
     policy = policy_from_spec(spec)
+    if policy.tuning_mode is Mode.OFF:
+        return initial_tunables(policy)
+    seqs = policy.max_num_seqs
+    if squeezed:
+        seqs = min(seqs, knobs.max_num_running_seqs)
+    floor = budget_floor(seqs, policy.budget_step)
     return Knobs(
-        max_num_batched_tokens=min(knobs.max_num_batched_tokens, policy.batch_max),
-        max_num_running_seqs=min(knobs.max_num_running_seqs, policy.max_num_seqs),
+        max_num_batched_tokens=min(policy.batch_max, max(knobs.max_num_batched_tokens, floor)),
+        max_num_running_seqs=seqs,
     )
 
 

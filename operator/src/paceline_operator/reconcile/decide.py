@@ -85,7 +85,7 @@ def decide(seen: Observed, platform: Platform, *, is_due: bool) -> Plan:
         memory=seen.memory if tick is None else tick.memory,
         target=_target(base, tick),
     )
-    agreed, announce = knobs.agree(seen, seen.spec, known, knobs.wanted(tick))
+    agreed, announce = knobs.agree(seen, seen.spec, known, knobs.wanted(tick), plan.memory)
     plan = replace(plan, agreed=agreed, announce=announce, pushes=knobs.behind(seen, agreed))
     try:
         children = rendering.manifests(seen, seen.spec, platform, agreed)

@@ -8,6 +8,7 @@ from paceline_operator.api.status import BudgetStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot.decision import SetTunables, Tick
 from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain import tunables
 from paceline_operator.domain.contract import TUNABLES_FILE
 from paceline_operator.domain.names import derive
@@ -47,14 +48,20 @@ def _stored(seen: Observed) -> Agreed | None:
 
 
 def agree(
-    seen: Observed, spec: InferenceServiceSpec, known: Agreed, knobs: Tunables | None
+    seen: Observed,
+    spec: InferenceServiceSpec,
+    known: Agreed,
+    knobs: Tunables | None,
+    memory: Memory,
 ) -> tuple[Agreed, bool]:
     """Live values from now on, and whether they need a new revision.
 
     The revision goes on from the highest that the status or any engine knows, so an operator
     that lost its status is never behind its engines.
     """
-    wanted = Agreed(known.revision, tunables.bounded(knobs or known.knobs, spec), spec.slos)
+    squeezed = memory.squeezed_seqs is not None
+    fitted = tunables.fitted(knobs or known.knobs, spec, squeezed=squeezed)
+    wanted = Agreed(known.revision, fitted, spec.slos)
     highest = max((report.revision for report in seen.reports.values()), default=0)
     mark = _pushed_mark(seen)
     is_same = wanted.knobs == known.knobs and mark in (None, tunables.objectives_digest(spec.slos))
