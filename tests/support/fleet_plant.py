@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from paceline_operator.autopilot import pilot
 from paceline_operator.autopilot.decision import Decision, SetReplicas, SetTunables, Tick
@@ -17,11 +17,12 @@ from paceline_operator.autopilot.fleet import (
 )
 from paceline_operator.autopilot.memory import Memory, dump_memory, load_memory
 from paceline_operator.autopilot.policy import Policy, budget_floor, initial_tunables
-from paceline_operator.autopilot.window import Window, merge
+from paceline_operator.autopilot.window import Window
+from paceline_operator.metrics.scraper import ABSENT_AFTER_S, STALE_AFTER_S
+from paceline_operator.metrics.slices import Slices
 from tests.support.engine_plant import EnginePlant, Request, StepTime, Tally, Targets
 
 TICK_S = 5.0
-HISTORY_S = 300.0
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +34,7 @@ class Pod:
     created_s: float
     ready_s: float
     draining: bool = False
+    read_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class FleetPlant:
         step_time: Law of the engines.
         rate: Requests per second at a time.
         sees: Whether scrapes succeed at a time.
+        dark: UIDs of pods that do not answer at a time.
     """
 
     policy: Policy
@@ -62,6 +65,7 @@ class FleetPlant:
     cold_start_s: float = 12.0
     seed: int = 1
     sees: Callable[[float], bool] = lambda _now: True
+    dark: Callable[[float], set[str]] = lambda _now: set()
     now_s: float = 1000.0
     pods: list[Pod] = field(default_factory=list)
     memory: Memory = field(default_factory=Memory)
@@ -76,7 +80,7 @@ class FleetPlant:
         self._random = random.Random(self.seed)
         self._start_s = self.now_s
         self._made = 0
-        self._last_seen_s: float | None = None
+        self._slices = Slices()
         self._next_arrival_s = self.now_s
         self.knobs = initial_tunables(self.policy)
         for _ in range(self.replicas):
@@ -106,13 +110,12 @@ class FleetPlant:
         return [d for d in self.decisions if d.applied and d.time_s - self._start_s >= since_s]
 
     def _tick(self) -> None:
-        start_s = self.now_s
         for _ in range(10):
             self.now_s = round(self.now_s + TICK_S / 10, 6)
             self._arrive()
             for pod in self.pods:
                 pod.engine.advance(self.now_s)
-        self._scrape(start_s)
+        self._scrape()
         tick = pilot.step(self.policy, self._observe(), self.memory, self.now_s)
         self.memory = load_memory(dump_memory(tick.memory))
         self.ticks.append(tick)
@@ -134,19 +137,18 @@ class FleetPlant:
                 )
             self._next_arrival_s += self._random.expovariate(rate) if rate > 0 else 0.5
 
-    def _scrape(self, start_s: float) -> None:
-        if not self.sees(self.elapsed_s):
-            return
-        windows = []
-        for pod in self.pods:
-            windows.append(pod.engine.tally.window(start_s, self.now_s))
+    def _scrape(self) -> None:
+        grown = []
+        for pod in self.pods if self.sees(self.elapsed_s) else ():
+            if pod.uid in self.dark(self.elapsed_s):
+                continue
+            since_s, pod.read_s = pod.read_s, self.now_s
+            if since_s is not None and self.now_s - since_s <= STALE_AFTER_S:
+                grown.append(pod.engine.tally.window(since_s, self.now_s))
             pod.engine.tally = Tally()
             self.done.extend(pod.engine.finished)
             pod.engine.finished = []
-        self._last_seen_s = self.now_s
-        if windows:
-            self.slices.append(replace(merge(windows), start_s=start_s, end_s=self.now_s))
-        self.slices = [w for w in self.slices if w.end_s > self.now_s - HISTORY_S]
+        self.slices = list(self._slices.append(grown, self.now_s))
         self.pods = [p for p in self.pods if not (p.draining and not p.engine.load)]
 
     def _observe(self) -> FleetObservation:
@@ -170,7 +172,7 @@ class FleetPlant:
             created_s=pod.created_s,
             ready_since_s=pod.ready_s if ready else None,
             draining=pod.draining,
-            data=self._freshness(),
+            data=self._freshness(pod),
             tunables=PodTunables(
                 effective=engine.budget,
                 floor=budget_floor(engine.seqs, step),
@@ -184,13 +186,11 @@ class FleetPlant:
             waiting_tokens=sum(r.prompt for r in engine.waiting),
         )
 
-    def _freshness(self) -> DataClass:
-        if self._last_seen_s is None:
+    def _freshness(self, pod: Pod) -> DataClass:
+        if pod.read_s is None or self.now_s - pod.read_s > ABSENT_AFTER_S:
             return DataClass.ABSENT
-        age_s = self.now_s - self._last_seen_s
-        if age_s <= 15.0:
-            return DataClass.FRESH
-        return DataClass.STALE if age_s <= 300.0 else DataClass.ABSENT
+        is_fresh = self.now_s - pod.read_s <= STALE_AFTER_S
+        return DataClass.FRESH if is_fresh else DataClass.STALE
 
     def _apply(self, tick: Tick) -> None:
         for action in tick.actions:

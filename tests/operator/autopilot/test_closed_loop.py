@@ -111,6 +111,23 @@ def test_when_load_falls_replicas_follow_and_no_request_is_cut() -> None:
     assert all(r.made == r.output for r in plant.done)
 
 
+@pytest.mark.parametrize("lost", [{"pod-1"}, {"pod-1", "pod-2"}])
+def test_lost_scrapes_at_constant_load_order_nothing(lost: set[str]) -> None:
+    plant = FleetPlant(
+        policy=auto(batch_max=1024),
+        step_time=A100_8B,
+        rate=lambda _: 10.0,
+        shape=Shape(prompt=(200, 1500), output=(50, 250)),
+        replicas=2,
+        dark=lambda t: lost if t in (125.0, 130.0) else set(),
+    )
+    plant.run(120)
+    before = plant.replicas
+    plant.run(60)
+    assert plant.replicas == before
+    assert not any(d.knob is Knob.REPLICAS for d in plant.moves(120.0))
+
+
 def test_a_pod_unready_for_a_moment_does_not_delay_scale_in() -> None:
     plant = FleetPlant(
         policy=auto(down_window_s=40.0),

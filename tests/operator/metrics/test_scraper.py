@@ -113,6 +113,36 @@ async def test_a_missed_round_is_made_up_for(fleet: Fleet) -> None:
     assert [w.pod_seconds for w in scrape.slices] == [5.0, 15.0]
 
 
+async def test_a_missed_round_is_no_surge(fleet: Fleet) -> None:
+    """What came in meanwhile is spread over the time in which it came."""
+    pods, scraper, base = fleet
+    a, b = engine(), engine()
+    pods.texts = {"a": a, "b": b}
+    targets = [target(base, "a"), target(base, "b")]
+    for text in (a, b):
+        text.add(names.PROMPT_TOKENS_RECEIVED, 0)
+    for number in range(4):
+        pods.texts["a"] = None if number == 2 else a
+        scrape = await scraper.scrape(targets, 5.0 * number)
+        for text in (a, b):
+            text.add(names.PROMPT_TOKENS_RECEIVED, 50)
+    received = [w.count(Counter.PROMPT_TOKENS_RECEIVED) for w in scrape.slices]
+    assert received == pytest.approx([100, 100, 100])
+
+
+async def test_a_round_lost_altogether_makes_a_longer_slice(fleet: Fleet) -> None:
+    pods, scraper, base = fleet
+    a = engine()
+    a.add(names.PROMPT_TOKENS_RECEIVED, 0)
+    for number in range(4):
+        pods.texts = {} if number == 2 else {"a": a}
+        scrape = await scraper.scrape([target(base, "a")], 5.0 * number)
+        a.add(names.PROMPT_TOKENS_RECEIVED, 50)
+    assert [(w.start_s, w.end_s) for w in scrape.slices] == [(0, 5), (5, 15)]
+    rates = [w.rate(Counter.PROMPT_TOKENS_RECEIVED) for w in scrape.slices]
+    assert rates == pytest.approx([10, 10])
+
+
 async def test_after_a_long_gap_the_growth_is_dropped(fleet: Fleet) -> None:
     pods, scraper, base = fleet
     a = engine()

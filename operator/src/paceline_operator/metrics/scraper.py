@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.window import Window, merge
+from paceline_operator.autopilot.window import Window
 from paceline_operator.metrics import names
 from paceline_operator.metrics.errors import ScrapeError
 from paceline_operator.metrics.exposition import Exposition, Totals, parse
 from paceline_operator.metrics.increase import increase
+from paceline_operator.metrics.slices import Slices
 
 SCRAPE_INTERVAL_S = 5.0
 STALE_AFTER_S = 3 * SCRAPE_INTERVAL_S
 ABSENT_AFTER_S = 300.0
-HISTORY_S = 300.0
 
 Fetch = Callable[[str], Awaitable[str]]
 _log = logging.getLogger(__name__)
@@ -70,7 +69,7 @@ class Scrape:
     Attributes:
         pods: One reading for each target, by UID.
         slices: What happened in the last 300 s, oldest first; a round in which no pod
-            added anything known leaves a gap.
+            answered leaves a gap, or a longer slice after it.
     """
 
     pods: Mapping[str, PodReading]
@@ -96,8 +95,7 @@ class Scraper:
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
         self._pods: dict[str, _Pod] = {}
-        self._slices: deque[Window] = deque()
-        self._last_round_s: float | None = None
+        self._slices = Slices()
 
     async def scrape(self, targets: Iterable[Target], now_s: float) -> Scrape:
         """Reads all targets in parallel; one that fails only keeps its old reading.
@@ -110,9 +108,9 @@ class Scraper:
         self._pods = {uid: self._pods.get(uid) or _Pod() for uid in wanted}
         rounds = (self._read(target, now_s) for target in wanted.values())
         grown = [g for g in await asyncio.gather(*rounds) if g is not None]
-        self._append(grown, now_s)
+        slices = self._slices.append(grown, now_s)
         readings = {uid: _reading(pod, now_s) for uid, pod in self._pods.items()}
-        return Scrape(pods=readings, slices=tuple(self._slices))
+        return Scrape(pods=readings, slices=slices)
 
     async def _read(self, target: Target, now_s: float) -> Window | None:
         pod = self._pods[target.uid]
@@ -127,24 +125,6 @@ class Scraper:
         if before is None or since_s is None or now_s - since_s > STALE_AFTER_S:
             return None  # no base line, or one too old to say when it happened
         return _window(increase(before, exposition), target, since_s, now_s)
-
-    def _append(self, grown: list[Window], now_s: float) -> None:
-        start_s, self._last_round_s = self._last_round_s, now_s
-        if grown and start_s is not None:
-            total = merge(grown)
-            self._slices.append(
-                Window(
-                    start_s=start_s,
-                    end_s=now_s,
-                    pod_seconds=total.pod_seconds,
-                    steps=total.steps,
-                    counters=total.counters,
-                    histograms=total.histograms,
-                    slo=total.slo,
-                )
-            )
-        while self._slices and self._slices[0].end_s <= now_s - HISTORY_S:
-            self._slices.popleft()
 
 
 def _window(grown: Totals, target: Target, start_s: float, end_s: float) -> Window:
