@@ -93,18 +93,14 @@ def kill_api_server(site: Site) -> Fault:
     return Fault("API server", at_s, back_s)
 
 
-def busiest_of(site: Site) -> Busy:
-    """The engine that holds most requests now."""
-    return max((_read(site, pod) for pod in site.engine_pods()), key=lambda busy: busy.held)
-
-
 def _at_work(site: Site) -> Busy:
-    """Waits for an engine with requests: the death of an idle one would show nothing."""
+    """The engine with most requests, once one has any: the death of an idle one shows nothing."""
     seen: list[Busy] = []
 
     def holds() -> bool:
-        seen.append(busiest_of(site))
-        return seen[-1].held > 0
+        now = [_read(site, pod) for pod in site.engine_pods()]
+        seen[:] = sorted(now, key=lambda busy: busy.held)
+        return bool(seen) and seen[-1].held > 0
 
     until("an engine that holds requests", holds, 30)
     return seen[-1]
