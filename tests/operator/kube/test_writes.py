@@ -13,7 +13,7 @@ from paceline_operator.api.v1alpha1 import API_VERSION, KIND
 from paceline_operator.domain import tunables
 from paceline_operator.domain.desired import Owner, RenderInput, children
 from paceline_operator.domain.names import ANNOTATION_APPLIED
-from paceline_operator.domain.ownership import foreign_owner
+from paceline_operator.domain.ownership import foreign_owner, is_claimed
 from paceline_operator.kube.apply import ForeignChildError, apply, write_status
 from paceline_operator.kube.client import KubeClient, load_configuration
 from paceline_operator.kube.errors import (
@@ -122,6 +122,42 @@ async def test_an_object_of_someone_else_is_never_taken_over(
     live = await fetch(client, SECRET, "default", f"{name}-admin")
     with pytest.raises(ForeignChildError, match=f"Secret {name}-admin exists and belongs"):
         await apply(client, rendered(service)[f"Secret/{name}-admin"], live)
+
+
+async def test_a_missing_child_is_made_but_never_written_over(
+    client: KubeClient, service: dict[str, Any]
+) -> None:
+    name = service["metadata"]["name"]
+    manifest = rendered(service)[f"Secret/{name}-admin"]
+    newer = (await apply(client, manifest, None)).child
+    older = {**manifest, "stringData": {"token": "of a leader that was paused"}}
+    with pytest.raises(ConflictError, match="already exists"):
+        await apply(client, older, None)
+    assert await fetch(client, SECRET, "default", f"{name}-admin") == newer
+
+
+async def test_a_child_whose_making_was_cut_short_is_finished(
+    client: KubeClient, service: dict[str, Any]
+) -> None:
+    name = service["metadata"]["name"]
+    manifest = rendered(service)[f"Deployment/{name}"]
+    posted = await client.write(
+        "POST", DEPLOYMENT.path("default"), manifest, fieldManager="paceline"
+    )
+    finished = await apply(client, manifest, posted)
+    assert (finished.written, is_claimed(finished.child)) == (True, False)
+    assert not (await apply(client, manifest, finished.child)).written
+
+
+async def test_a_child_of_the_deleted_object_of_the_same_name_is_waited_for(
+    client: KubeClient, service: dict[str, Any]
+) -> None:
+    name = service["metadata"]["name"]
+    left = (await apply(client, rendered(service)[f"ConfigMap/{name}-tunables"], None)).child
+    again = {**service, "metadata": {**service["metadata"], "uid": "another"}}
+    with pytest.raises(ConflictError, match=f"of the deleted {name} is not yet gone") as caught:
+        await apply(client, rendered(again)[f"ConfigMap/{name}-tunables"], left)
+    assert not isinstance(caught.value, ForeignChildError)
 
 
 async def test_apply_owns_no_replicas_and_keeps_those_of_scale(

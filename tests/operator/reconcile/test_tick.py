@@ -110,7 +110,8 @@ def changing(**fields: Any) -> Observed:
     before = status(tunables.initial(spec(**OFF)), desired_replicas=2)
     metadata = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1,
                 "resourceVersion": "5"}  # fmt: skip
-    owned = {"name": "chat-tunables", "resourceVersion": "1", "ownerReferences": [{"uid": "u"}]}
+    owned = {"name": "chat-tunables", "namespace": "d", "resourceVersion": "1",
+             "ownerReferences": [{"uid": "u"}]}  # fmt: skip
     data = {"tunables.json": tunables.text(tunables.initial(spec(**OFF)))}
     given: dict[str, Any] = {
         "spec": wanted, "status": before, "service": {"metadata": metadata},

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline_operator.domain.difference import differs, stamped
-from paceline_operator.domain.names import OPERATOR
+from paceline_operator.domain.names import ANNOTATION_APPLIED, LABEL_MANAGED_BY, OPERATOR
 from paceline_operator.kube.client import APPLY, JSON_PATCH, KubeClient, Object
 from paceline_operator.kube.errors import ConflictError
 from paceline_operator.kube.resource import BY_KIND, Resource
@@ -24,7 +24,8 @@ async def apply(client: KubeClient, manifest: Object, live: Object | None) -> Ap
     """Bring one child to its manifest.
 
     The write carries the `resourceVersion` that was compared, so a process that decided on
-    an older state fails instead of undoing a newer one.
+    an older state fails instead of undoing a newer one. A missing child is posted before it is
+    applied: a post fails where someone else, such as a newer leader, has made it meanwhile.
 
     Args:
         client: Where to.
@@ -35,29 +36,80 @@ async def apply(client: KubeClient, manifest: Object, live: Object | None) -> Ap
         ConflictError: The child changed meanwhile, or belongs to someone else.
         KubeError: Any other refusal.
     """
-    wanted = stamped(manifest)
-    if live is not None:
+    wanted, metadata = stamped(manifest), manifest["metadata"]
+    kind = BY_KIND[manifest["kind"]]
+    path = kind.path(metadata["namespace"], metadata["name"])
+    if live is None:
+        collection = kind.path(metadata["namespace"])
+        live = await client.write("POST", collection, manifest, fieldManager=OPERATOR)
+    else:
         _refuse_foreign(wanted, live)
         if not differs(wanted, live):
             return Applied(live, written=False)
-        version = live["metadata"]["resourceVersion"]
-        wanted = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
-    metadata = wanted["metadata"]
-    path = BY_KIND[wanted["kind"]].path(metadata["namespace"], metadata["name"])
+    if _is_unfinished(live):
+        live = await _disowned(client, kind, live)
+    version = live["metadata"]["resourceVersion"]
+    wanted = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
     child = await client.write(
         "PATCH", path, wanted, content_type=APPLY, fieldManager=OPERATOR, force="true"
     )
     return Applied(child, written=True)
 
 
+def _is_unfinished(live: Object) -> bool:
+    """Whether a child was posted but never applied."""
+    metadata = live["metadata"]
+    owners = metadata.get("managedFields", ())
+    return ANNOTATION_APPLIED not in metadata.get("annotations", {}) and not any(
+        each.get("manager") == OPERATOR and each.get("operation") == "Apply" for each in owners
+    )
+
+
+async def _disowned(client: KubeClient, kind: Resource, live: Object) -> Object:
+    """A posted child whose fields nobody owns yet.
+
+    A post owns all fields, those the server filled in too (`replicas`!); what is applied next
+    owns just those of the manifest. The list of owners must not be empty: a server would make
+    one up that owns everything.
+    """
+    owner = {
+        "manager": OPERATOR,
+        "operation": "Apply",
+        "apiVersion": kind.api_version,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:metadata": {"f:labels": {f"f:{LABEL_MANAGED_BY}": {}}}},
+    }
+    patch = [
+        _version(live),
+        {"op": "add", "path": "/metadata/managedFields", "value": [owner]},
+    ]
+    path = kind.path(live["metadata"]["namespace"], live["metadata"]["name"])
+    return await client.write("PATCH", path, patch, content_type=JSON_PATCH, fieldManager=OPERATOR)
+
+
+def _version(live: Object) -> Object:
+    # Not "test": its failure is a 422, but another version than the stored one is a 409.
+    version = live["metadata"]["resourceVersion"]
+    return {"op": "add", "path": "/metadata/resourceVersion", "value": version}
+
+
 def _refuse_foreign(wanted: Object, live: Object) -> None:
-    owner = wanted["metadata"]["ownerReferences"][0]["uid"]
-    owners = [ref.get("uid") for ref in live["metadata"].get("ownerReferences", [])]
-    if owner not in owners:
-        kind, name = wanted["kind"], wanted["metadata"]["name"]
-        raise ForeignChildError(
-            f"{kind} {name} exists and belongs to someone else: rename the service or remove it"
-        )
+    owner = wanted["metadata"]["ownerReferences"][0]
+    owners = live["metadata"].get("ownerReferences", [])
+    kind, name = wanted["kind"], wanted["metadata"]["name"]
+    if owner["uid"] in [ref.get("uid") for ref in owners]:
+        return
+    if any(_same_name(owner, ref) for ref in owners):
+        raise ConflictError(f"{kind} {name} of the deleted {owner['name']} is not yet gone")
+    raise ForeignChildError(
+        f"{kind} {name} exists and belongs to someone else: rename the service or remove it"
+    )
+
+
+def _same_name(ours: Object, other: Object) -> bool:
+    """Whether an owner is what bore our name before; the collector is about to remove its own."""
+    keys = ("apiVersion", "kind", "name")
+    return all(ours.get(key) == other.get(key) for key in keys)
 
 
 class ForeignChildError(ConflictError):
@@ -75,8 +127,7 @@ async def write_status(
     """
     metadata = live["metadata"]
     patch = [
-        # Not "test": its failure is a 422, but another version than the stored one is a 409.
-        {"op": "add", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
+        _version(live),
         {"op": "add", "path": "/status", "value": status},
     ]
     path = kind.path(metadata["namespace"], metadata["name"], "status")

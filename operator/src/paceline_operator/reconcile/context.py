@@ -9,6 +9,7 @@ from paceline_operator.api.choice import Mode
 from paceline_operator.domain.platform import Platform
 from paceline_operator.kube.client import KubeClient
 from paceline_operator.kube.event import EventRecorder
+from paceline_operator.kube.resource import INFERENCE_SERVICE
 from paceline_operator.kube.store import Key, Store
 from paceline_operator.metrics import HttpFetch, Scraper
 from paceline_operator.reconcile.engine_admin import EngineAdmin
@@ -48,10 +49,14 @@ class Context:
     sessions: dict[Key, Session] = field(default_factory=dict)
 
     def session(self, key: Key) -> Session:
-        """Memory of one object, made at first sight."""
-        if key not in self.sessions:
-            self.sessions[key] = Session(scraper=Scraper(self.fetch))
-        return self.sessions[key]
+        """Memory of one object, made at first sight; another UID is another object."""
+        service = self.store.get(INFERENCE_SERVICE, *key) or {"metadata": {}}
+        uid = str(service["metadata"].get("uid", ""))
+        known = self.sessions.get(key)
+        if known is None or (uid and known.uid not in ("", uid)):
+            known = self.sessions[key] = Session(scraper=Scraper(self.fetch))
+        known.uid = uid or known.uid
+        return known
 
     def forget(self, key: Key) -> None:
         """Drop all that is known of an object that is gone."""

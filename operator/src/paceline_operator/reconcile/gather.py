@@ -23,6 +23,7 @@ from paceline_operator.domain.ownership import WINDOW_S, autoscaler_of
 from paceline_operator.domain.pods import PodView, Problem
 from paceline_operator.domain.scale_in import DrainState
 from paceline_operator.kube.client import Object
+from paceline_operator.kube.errors import ConflictError
 from paceline_operator.kube.read import fetch, fetch_children
 from paceline_operator.kube.resource import (
     AUTOSCALER,
@@ -51,12 +52,15 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     """Everything about one object, or None where it is gone or going.
 
     Raises:
+        ConflictError: The object was replaced by another of its name.
         KubeError: A list or read failed.
     """
     session, now_s = ctx.session(key), ctx.clock()
     if now_s - session.resynced_at_s > RESYNC_S:
         await _resync(ctx, key, session)
         session.resynced_at_s = now_s
+        if ctx.session(key) is not session:
+            raise ConflictError("replaced by another object of the same name")
     service = ctx.store.get(INFERENCE_SERVICE, *key)
     if service is None or service["metadata"].get("deletionTimestamp"):
         return None

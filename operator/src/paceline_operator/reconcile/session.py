@@ -22,6 +22,7 @@ class Session:
 
     Attributes:
         scraper: Measurements of its pods.
+        uid: UID of the object it is about, empty before it was seen.
         scrape: Last round.
         scraped_at_s: When that was.
         resynced_at_s: When the children were last listed instead of watched.
@@ -42,6 +43,7 @@ class Session:
     """
 
     scraper: Scraper
+    uid: str = ""
     scrape: Scrape | None = None
     scraped_at_s: float = NEVER
     resynced_at_s: float = NEVER
