@@ -197,3 +197,22 @@ def test_an_objective_of_another_tier_has_no_samples() -> None:
     meter.complete("stop")
     assert {sample.value for sample in next(iter(bench.board.collect())).samples} == {0}
     assert bench.goodput() == (1, 0)
+
+
+def test_tpot_runs_to_the_end_and_not_to_the_last_text() -> None:
+    bench = Bench()
+    meter = bench.admit()
+    produce(bench, meter, 0.5)
+    meter.tokens(1)  # shows no text
+    bench.time.advance(2.0)
+    meter.complete("stop")
+    assert bench.samples(SloMetric.TPOT) == (0, 1)
+
+
+def test_an_error_is_bad_for_tpot_too_and_an_abort_is_not() -> None:
+    bench = Bench()
+    for outcome, bad in (("abort", 0), ("error", 1)):
+        meter = bench.admit()
+        produce(bench, meter, 0.1, 0.1)
+        meter.abandon(outcome)
+        assert bench.samples(SloMetric.TPOT) == (0, bad)

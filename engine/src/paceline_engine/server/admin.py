@@ -21,6 +21,7 @@ from paceline_engine.server.error_routes import bare_app
 from paceline_engine.server.errors import ConflictError, UnauthorizedError, UnavailableError
 from paceline_engine.server.flags import AdminPath
 from paceline_engine.server.service import Service
+from paceline_engine.server.settings import BODY_DEADLINE_S
 from paceline_engine.server.validation import parse_body
 
 MAX_BODY_BYTES = 64 * 1024
@@ -60,7 +61,9 @@ class _Routes:
     async def put_tunables(self, request: Request) -> Response:
         """PUT /admin/tunables: applied between two steps, then answered."""
         self._check_token(request)
-        wanted = parse_body(TunablesRequest, await read_body(request, MAX_BODY_BYTES))
+        wanted = parse_body(
+            TunablesRequest, await read_body(request, MAX_BODY_BYTES, BODY_DEADLINE_S)
+        )
         async with self._one_put_at_a_time:
             if self._service.tunables.is_new(wanted):
                 await self._apply(wanted)

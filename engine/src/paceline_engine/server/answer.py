@@ -10,7 +10,7 @@ import asyncio
 from typing import Final
 
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from typing_extensions import override
 
 from paceline_engine.server.call import Call
@@ -37,6 +37,10 @@ async def _on_leave(receive: Receive, call: Call) -> None:
     call.cancel()
 
 
+class _UnreadError(Exception):
+    """The client does not read its answer."""
+
+
 class Answer(Response):
     """Base: admits the call, watches the client, writes.
 
@@ -55,11 +59,27 @@ class Answer(Response):
         with self._call:
             watcher = asyncio.create_task(_on_leave(receive, self._call))
             try:
-                await self._write(send)
+                await self._write(self._bounded(send))
             except AbandonedError:
                 pass
+            except _UnreadError:
+                self._call.cancel()
+                scope["state"]["abort"]()
+                await watcher  # sees the connection end
             finally:
                 watcher.cancel()
+
+    def _bounded(self, send: Send) -> Send:
+        """`send` that gives up on a client which does not read."""
+
+        async def bounded(message: Message) -> None:
+            try:
+                async with asyncio.timeout(self._call.write_deadline_s):
+                    await send(message)
+            except TimeoutError as error:
+                raise _UnreadError from error
+
+        return bounded
 
     async def _write(self, send: Send) -> None:
         raise NotImplementedError
@@ -75,6 +95,7 @@ class WholeAnswer(Answer):
         async for index, piece in self._call.pieces():
             texts.setdefault(index, []).append(piece.text)
             reasons[index] = piece.finish_reason
+            self._call.handed(index, piece)
             self._call.written(index, piece)
         choices = [Piece("".join(texts[index]), reasons[index]) for index in sorted(texts)]
         body = self._shape.whole(choices, self._call.usage)
@@ -114,6 +135,7 @@ class EventStream(Answer):
         await self._end(send, usage + DONE)
 
     async def _write_piece(self, send: Send, index: int, piece: Piece) -> None:
+        self._call.handed(index, piece)
         if not self._begun:
             await send({"type": "http.response.start", "status": 200, "headers": EVENT_HEADERS})
         is_first = index not in self._begun

@@ -108,7 +108,8 @@ class _Routes:
             raise UnauthorizedError("the API key is missing or wrong")
 
     async def _read(self, request: Request) -> bytes:
-        return await read_body(request, self._service.settings.max_body_bytes)
+        settings = self._service.settings
+        return await read_body(request, settings.max_body_bytes, settings.body_deadline_seconds)
 
     def _identity(self) -> tuple[str, int, str]:
         return uuid.uuid4().hex, self._service.wall_clock(), self._model_name

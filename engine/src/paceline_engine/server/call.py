@@ -38,6 +38,7 @@ class Call:
         self._prompts = prompts
         self._received_at = received_at
         self._generations: list[Generation] = []
+        self._handed_at = 0.0
 
     @property
     def usage(self) -> Usage:
@@ -71,8 +72,21 @@ class Call:
         for generation in self._generations:
             generation.cancel()
 
+    @property
+    def write_deadline_s(self) -> float:
+        """How long the client may leave what is written unread."""
+        return self._service.settings.write_deadline_seconds
+
+    def handed(self, index: int, piece: Piece) -> None:
+        """A piece is about to be handed to the connection."""
+        self._handed_at = self._service.clock()
+        self._generations[index].handed(piece)
+
     def written(self, index: int, piece: Piece) -> None:
-        """A piece has been passed on."""
+        """A piece has been passed on; while that took, all prompts waited for the client."""
+        blocked_s = self._service.clock() - self._handed_at
+        for generation in self._generations:
+            generation.blocked(blocked_s)
         self._generations[index].written(piece)
 
     async def pieces(self) -> AsyncIterator[Indexed]:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from paceline_engine.server.errors import (
     ApiError,
     BadRequestError,
+    BodyTimeoutError,
     BodyTooLargeError,
     InternalError,
     MethodNotAllowedError,
@@ -20,7 +21,7 @@ from paceline_engine.server.errors import (
 def error_response(error: ApiError) -> Response:
     """Answer of a refusal; an unread body makes the connection useless."""
     headers = dict(error.headers())
-    if isinstance(error, BodyTooLargeError):
+    if isinstance(error, BodyTooLargeError | BodyTimeoutError):
         headers["connection"] = "close"
     return Response(error.body(), error.status, headers=headers, media_type="application/json")
 

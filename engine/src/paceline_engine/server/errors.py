@@ -100,6 +100,13 @@ class BodyTooLargeError(ApiError):
     code = "body_too_large"
 
 
+class BodyTimeoutError(ApiError):
+    """The body took too long to arrive."""
+
+    status = 408
+    code = "body_timeout"
+
+
 class OverloadedError(ApiError):
     """Too much is queued; `code` names the limit."""
 

@@ -29,8 +29,9 @@ class Piece:
 class Generation:
     """Runs one admitted prompt.
 
-    The consumer iterates `pieces`, calls `written` after each one it has passed on, and
-    `close` in any case.
+    The consumer iterates `pieces`, calls `handed` before it passes one on and `written`
+    after, and `close` in any case. An end that is neither whole nor the client's leaving
+    counts as an error.
 
     Args:
         service: Engine, tokenizer, meters.
@@ -58,8 +59,7 @@ class Generation:
         self._meter = service.metering.admit(received_at, len(prompt))
         self._is_queued = True
         self._is_open = True
-        self._failed = False
-        self._cancelled = False
+        self._has_left = False
 
     @property
     def prompt_tokens(self) -> int:
@@ -79,7 +79,7 @@ class Generation:
             InternalError: The engine failed on this request.
             UnavailableError: The engine is dead.
         """
-        if self._cancelled:
+        if self._has_left:
             raise AbandonedError
         try:
             async for output in self._client.submit(self._request):
@@ -89,29 +89,38 @@ class Generation:
                 if piece.finish_reason:
                     return
         except EngineDeadError as error:
-            self._failed = True
             raise UnavailableError(f"the engine is gone: {error}") from error
+
+    def handed(self, piece: Piece) -> None:
+        """The piece is about to be handed to the connection."""
+        if piece.text:
+            self._meter.emitted()
+
+    def blocked(self, seconds: float) -> None:
+        """The client was that slow to read."""
+        self._meter.blocked(seconds)
 
     def written(self, piece: Piece) -> None:
         """The piece has been passed on."""
-        if piece.text:
-            self._meter.emitted()
         if piece.finish_reason:
             self._is_open = False
             self._meter.complete(piece.finish_reason)
 
     def cancel(self) -> None:
-        """Withdraws the prompt; `pieces` ends with an `AbandonedError`."""
-        self._cancelled = True
-        self._client.abort(self._request.request_id)
+        """The client has left: `pieces` ends with an `AbandonedError`."""
+        self._has_left = True
+        self._withdraw()
 
     def close(self) -> None:
         """Frees what an unfinished prompt holds; safe to call at any time, twice too."""
         self._leave_queue()
         if self._is_open:
             self._is_open = False
-            self.cancel()
-            self._meter.abandon("error" if self._failed else "abort")
+            self._withdraw()
+            self._meter.abandon("abort" if self._has_left else "error")
+
+    def _withdraw(self) -> None:
+        self._client.abort(self._request.request_id)
 
     def _leave_queue(self) -> None:
         if self._is_queued:
@@ -124,7 +133,7 @@ class Generation:
         self._leave_queue()
         text = self._show(output.token_ids)
         if self._stops.matched:
-            self.cancel()
+            self._withdraw()
             return Piece(text, FinishReason.STOP.value)
         match output.finish_reason:
             case None:
@@ -134,7 +143,6 @@ class Generation:
             case FinishReason.ABORT:
                 raise AbandonedError
             case FinishReason.ERROR:
-                self._failed = True
                 raise InternalError(f"the engine could not go on: {output.error}")
 
     def _show(self, token_ids: tuple[int, ...]) -> str:

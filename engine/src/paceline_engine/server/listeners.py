@@ -53,7 +53,8 @@ def bind(host: str, port: int, flag: str) -> socket.socket:
 class StampedProtocol(HttpToolsProtocol):
     """Notes when each request's first byte was read from the socket, before it is parsed.
 
-    The time is in the ASGI scope as `state["received_at"]`, in seconds of `time.monotonic`.
+    The time is in the ASGI scope as `state["received_at"]`, in seconds of `time.monotonic`;
+    `state["abort"]` cuts the connection without waiting for what is unread.
     """
 
     _read_at = 0.0
@@ -67,6 +68,7 @@ class StampedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["state"]["received_at"] = self._read_at
+        self.scope["state"]["abort"] = self.transport.abort
 
     @override
     def send_400_response(self, msg: str) -> None:

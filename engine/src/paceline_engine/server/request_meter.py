@@ -92,6 +92,7 @@ class RequestMeter:
         self._prompt_tokens = prompt_tokens
         self._first_at: float | None = None
         self._last_at: float | None = None
+        self._blocked_s = 0.0
         self.output_tokens = 0
         elapsed = metering.clock() - received_at
         deadlines: dict[SloMetric, list[Deadline]] = {SloMetric.TTFT: [], SloMetric.E2E: []}
@@ -119,9 +120,13 @@ class RequestMeter:
         self.output_tokens += count
         self._metering.metrics.generation_tokens.inc(count)
 
+    def blocked(self, seconds: float) -> None:
+        """The client was that slow to take what was written: no time of the engine's."""
+        self._blocked_s += seconds
+
     def emitted(self) -> None:
-        """The tokens are written (or, for a whole answer, ready)."""
-        now = self._metering.clock()
+        """The tokens are about to be written (or, for a whole answer, ready)."""
+        now = self._now()
         if self._last_at is None:
             self._emitted_first(now)
         else:
@@ -150,13 +155,18 @@ class RequestMeter:
         metrics.request_generation_tokens.observe(self.output_tokens)
         for deadline in self._e2e:
             deadline.meet(now - self._received_at)
-        self._observe_tpot()
+        self._observe_tpot(self._now())
         metrics.judged(good=not self._is_late())
 
-    def _observe_tpot(self) -> None:
-        if self._first_at is None or self._last_at is None or self.output_tokens < 2:
+    def _now(self) -> float:
+        """Time on a clock that stands still while the client does not read."""
+        return self._metering.clock() - self._blocked_s
+
+    def _observe_tpot(self, ended_at: float) -> None:
+        """(end - first token) / (tokens - 1), the usual definition."""
+        if self._first_at is None or self.output_tokens < 2:
             return
-        tpot = (self._last_at - self._first_at) / (self.output_tokens - 1)
+        tpot = (ended_at - self._first_at) / (self.output_tokens - 1)
         self._metering.metrics.tpot.observe(tpot)
         for slo in self._tpot:
             self._metering.board.count(slo, good=tpot * 1e3 <= slo.target_ms)
@@ -174,7 +184,10 @@ class RequestMeter:
                 deadline.withdraw()
         if self._last_at is not None:
             for tally in self._gaps:
-                tally.add_if_late(self._metering.clock() - self._last_at)
+                tally.add_if_late(self._now() - self._last_at)
+        if outcome == "error":
+            for slo in self._tpot:
+                self._metering.board.count(slo, good=False)
         if outcome == "error" or self._is_late():
             self._metering.metrics.judged(good=False)
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+BODY_DEADLINE_S: Final = 60.0
+WRITE_DEADLINE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +20,9 @@ class ServerSettings:
         max_queued_requests: Requests that may wait for their first token.
         max_queued_tokens: Prompt tokens of those requests.
         max_body_bytes: Largest request body.
+        body_deadline_seconds: How long a client may take to send a body; then 408.
+        write_deadline_seconds: How long a client may leave its answer unread; then the call
+            ends as if the client had left.
     """
 
     model_name: str
@@ -24,3 +31,5 @@ class ServerSettings:
     max_queued_requests: int = 1024
     max_queued_tokens: int = 1_000_000
     max_body_bytes: int = 8 * 1024 * 1024
+    body_deadline_seconds: float = BODY_DEADLINE_S
+    write_deadline_seconds: float = WRITE_DEADLINE_S

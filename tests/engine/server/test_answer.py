@@ -1,0 +1,144 @@
+"""A streamed answer to clients that leave, do not read, or meet a defect of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from paceline_engine.message import TokenOutput
+from paceline_engine.request import FinishReason, Request
+from paceline_engine.server.admission import Admission
+from paceline_engine.server.answer import EventStream
+from paceline_engine.server.call import Call
+from paceline_engine.server.metric_families import RequestMetrics
+from paceline_engine.server.request_meter import Metering
+from paceline_engine.server.settings import ServerSettings
+from paceline_engine.server.shape import CompletionShape
+from paceline_engine.server.slo import SloBoard
+from paceline_engine.server.wire import CompletionRequest
+from paceline_engine.tokenizer import load_tokenizer
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Script:
+    """An engine that gives three tokens, 0.1 s apart on a clock moved by hand."""
+
+    def __init__(self) -> None:
+        self.now_s = 10.0
+        self.aborted: list[int] = []
+
+    async def submit(self, request: Request) -> AsyncIterator[TokenOutput]:
+        for index in range(3):
+            self.now_s += 0.1
+            reason = FinishReason.LENGTH if index == 2 else None
+            yield TokenOutput(request.request_id, (ord("a") + index,), reason)
+
+    def abort(self, request_id: int) -> None:
+        self.aborted.append(request_id)
+
+
+class Stage:
+    def __init__(self, write_deadline_s: float = 60) -> None:
+        self.engine = Script()
+        self.metrics = RequestMetrics("m")
+        self.cut: list[bool] = []
+        self.gone = asyncio.Event()
+        service: Any = SimpleNamespace(
+            client=self.engine,
+            admission=Admission(10, 1000),
+            tokenizer=load_tokenizer(None),
+            config=SimpleNamespace(max_request_tokens=100),
+            settings=ServerSettings(model_name="m", write_deadline_seconds=write_deadline_s),
+            request_ids=itertools.count(),
+            draw_seed=lambda: 1,
+            clock=lambda: self.engine.now_s,
+            check_open=lambda: None,
+            metering=Metering(
+                metrics=self.metrics,
+                board=SloBoard("m"),
+                clock=lambda: self.engine.now_s,
+                call_later=asyncio.get_running_loop().call_later,
+            ),
+        )
+        body = CompletionRequest(prompt="x", max_tokens=3, stream=True)
+        self._call = Call(service, body, [(120,)], received_at=10.0)
+
+    async def play(self, send: Send) -> None:
+        answer = EventStream(self._call, CompletionShape("i", 0, "m"), with_usage=False)
+        scope: Any = {"type": "http", "state": {"abort": self._cut_off}}
+        await answer(scope, self._receive, send)  # type: ignore[arg-type]  # messages are dicts
+
+    def _cut_off(self) -> None:
+        self.cut.append(True)
+        self.gone.set()
+
+    async def _receive(self) -> dict[str, Any]:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    def value(self, name: str, **labels: str) -> float:
+        wanted = {"model_name": "m", "tier": "interactive", **labels}
+        return self.metrics.registry.get_sample_value(f"paceline_engine_{name}", wanted) or 0.0
+
+    def outcomes(self) -> dict[str, float]:
+        kinds = ("stop", "length", "abort", "error")
+        counts = {kind: self.value("requests_total", outcome=kind) for kind in kinds}
+        return {kind: count for kind, count in counts.items() if count}
+
+
+async def test_a_slow_reader_is_no_gap_of_the_engine() -> None:
+    stage = Stage()
+
+    async def send(_message: dict[str, Any]) -> None:
+        stage.engine.now_s += 5.0
+
+    await stage.play(send)
+    assert stage.outcomes() == {"length": 1}
+    assert stage.value("time_to_first_token_seconds_sum") == pytest.approx(0.1)
+    assert stage.value("inter_token_latency_seconds_count") == 2
+    assert stage.value("inter_token_latency_seconds_sum") == pytest.approx(0.2)
+
+
+async def test_a_client_that_never_reads_is_cut_off() -> None:
+    stage = Stage(write_deadline_s=0.01)
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    await asyncio.wait_for(stage.play(send), 5)
+    assert stage.outcomes() == {"abort": 1}
+    assert stage.engine.aborted
+    assert stage.cut == [True]
+
+
+async def test_a_defect_is_no_abort_of_the_client() -> None:
+    stage = Stage()
+
+    async def send(_message: dict[str, Any]) -> None:
+        raise ValueError("a defect")
+
+    with pytest.raises(ValueError, match="a defect"):
+        await stage.play(send)
+    assert stage.outcomes() == {"error": 1}
+    assert stage.value("goodput_requests_total", outcome="bad") == 1
+
+
+async def test_a_client_that_leaves_is_an_abort() -> None:
+    stage = Stage()
+
+    async def send(_message: dict[str, Any]) -> None:
+        stage.gone.set()
+        for _ in range(3):
+            await asyncio.sleep(0)  # the watcher sees it
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        await stage.play(send)
+    assert stage.outcomes() == {"abort": 1}

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+
+from paceline_engine.server.body import read_body
+from paceline_engine.server.error_routes import bare_app
+from paceline_engine.server.errors import BodyTimeoutError
+
+
+async def test_a_body_that_never_ends_is_given_up() -> None:
+    parts = iter([{"type": "http.request", "body": b"{", "more_body": True}])
+
+    async def receive() -> Any:
+        for part in parts:
+            return part
+        await asyncio.Event().wait()
+        return None
+
+    request = Request({"type": "http", "headers": []}, receive)
+    with pytest.raises(BodyTimeoutError, match=r"within 0\.01 s"):
+        await asyncio.wait_for(read_body(request, 100, deadline_s=0.01), 5)
+
+
+async def late(_request: Request) -> Response:
+    raise BodyTimeoutError("too late")
+
+
+async def test_it_is_a_408_in_the_api_form_that_ends_the_connection() -> None:
+    app = bare_app("test")
+    app.add_api_route("/late", late, methods=["POST"], response_model=None)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        answer = await client.post("/late", content="x")
+    assert answer.status_code == 408
+    assert answer.json()["error"]["code"] == "body_timeout"
+    assert answer.headers["connection"] == "close"
