@@ -91,7 +91,7 @@ def restore(s: Situation) -> Move | None:
         return None
     wanted = min(wanted, s.seqs_ceiling)
     came = len(s.fleet.serving) > s.memory.squeezed_replicas
-    if not (came or _decode_fits(s)):
+    if not (came or not s.has_traffic or _decode_fits(s)):
         return None
     memory = replace(s.memory, squeezed_seqs=None, squeezed_replicas=0)
     cause = "more replicas serve" if came else "demand has fallen"

@@ -27,8 +27,13 @@ def run(s: Situation) -> Outcome:
     wish = first_wish(s)
     memory = replace(_trimmed(s), knob_at_s=s.now_s)
     refusal = _refusal(s, wish)
+    if refusal is not None:
+        # Nobody here will end a squeeze any more, so it must not bind the replicas either.
+        memory = replace(memory, squeezed_seqs=None, squeezed_replicas=0)
     inputs = inputs_of(s)
     if wish.tunables is None or _unchanged(s, wish):
+        if wish.memory is not None and refusal is None:
+            memory = replace(wish.memory, knob_at_s=s.now_s, margin_at_s=s.now_s)
         reason = refusal if wish.holds and refusal is Reason.MODE_OFF else None
         decision = replace(wish, reason=reason or wish.reason).decision(
             s.now_s, inputs, applied=False
@@ -98,7 +103,7 @@ def _unchanged(s: Situation, wish: Move) -> bool:
 
 
 def _noted(s: Situation, wish: Move, trimmed: Memory) -> Memory:
-    memory = replace(wish.memory or trimmed, knob_at_s=s.now_s)
+    memory = replace(wish.memory or trimmed, knob_at_s=s.now_s, margin_at_s=s.now_s)
     before, after = s.knobs, wish.tunables or s.knobs
     if _lowers(before, after):
         return replace(memory, lowered_at_s=s.now_s)

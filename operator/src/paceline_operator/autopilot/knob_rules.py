@@ -47,9 +47,15 @@ def blind(s: Situation) -> Move | None:
         return hold(s, Reason.DATA_STALE, "Most metrics are too old to act on; holding.")
     if not s.policy.objectives:
         return hold(s, Reason.NO_OBJECTIVE, "No objective is set: nothing to tune for.")
-    if not s.has_traffic:
-        return hold(s, Reason.NO_TRAFFIC, "No requests in the last minute; the knobs stay.")
     return None
+
+
+def idle(s: Situation) -> Move | None:
+    """Ends a squeeze that nothing needs any more, else holds, where nothing is asked."""
+    if s.has_traffic:
+        return None
+    text = "No requests in the last minute; the knobs stay."
+    return restore(s) or hold(s, Reason.NO_TRAFFIC, text)
 
 
 def content(s: Situation) -> Move:
@@ -64,6 +70,7 @@ def content(s: Situation) -> Move:
 RULES: tuple[Rule, ...] = (
     outside_limits,
     blind,
+    idle,
     squeeze,
     above_cap,
     itl_feedback,
