@@ -200,6 +200,24 @@ def test_decode_bound_itl_squeezes_asks_for_replicas_and_is_restored() -> None:
     assert attained(plant, ITL) >= 0.95
 
 
+def test_a_squeeze_ends_when_traffic_stops_and_replicas_can_go() -> None:
+    plant = FleetPlant(
+        policy=auto(
+            3000, 60, batch_max=1024, max_num_seqs=128, max_replicas=2, down_window_s=240.0
+        ),
+        step_time=lambda p, d, _k, _x: (10 + 0.05 * p + 0.9 * d) / 1e3,
+        rate=lambda t: 1.0 if t < 60 else 8.0 if t < 140 else 0.0,
+        shape=Shape(prompt=(50, 100), output=(200, 400)),
+        replicas=1,
+    )
+    plant.run(140)
+    assert plant.memory.squeezed_seqs is not None
+    plant.run(500)
+    assert plant.knobs is not None
+    assert (plant.memory.squeezed_seqs, plant.knobs.max_num_running_seqs) == (None, 128)
+    assert plant.replicas == 1
+
+
 def test_a_slower_device_pulls_the_budget_down() -> None:
     slow = {"by": 1.0}
     plant = FleetPlant(
@@ -278,6 +296,25 @@ def test_an_outage_of_metrics_changes_nothing(outage_s: int, reason: Reason) -> 
     assert (plant.replicas, plant.budget) == before
     assert plant.decisions[-1].reason is reason
     assert plant.moves(75.0) == []
+
+
+@pytest.mark.parametrize("lost", ["all", "half"])
+def test_after_an_outage_nothing_goes_before_the_down_window_is_over(lost: str) -> None:
+    """Constant load: whatever is missing right after the outage is missing data."""
+    pods = {"pod-1", "pod-2"} if lost == "half" else {f"pod-{n}" for n in range(1, 9)}
+    plant = FleetPlant(
+        policy=auto(batch_max=1024, down_window_s=60.0),
+        step_time=A100_8B,
+        rate=lambda _: 20.0,
+        shape=Shape(prompt=(200, 1500), output=(50, 250)),
+        replicas=4,
+        dark=lambda t: pods if 150.0 <= t < 390.0 else set(),
+    )
+    plant.run(150)
+    before = plant.replicas
+    plant.run(240 + 120)
+    assert not [d for d in plant.moves(150.0) if d.action is Action.SCALE_IN]
+    assert plant.replicas >= before
 
 
 def test_moves_are_few_under_noise() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +27,7 @@ from paceline_operator.autopilot.fleet import (
     PodTunables,
     Tunables,
 )
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.memory import Memory, Recommendation
 from paceline_operator.autopilot.policy import Policy, budget_floor
 from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, Window
 from tests.operator.autopilot.build import ITL, TTFT, auto, fleet, moments, pod, policy, window
@@ -236,6 +237,8 @@ def test_nothing_is_lowered_blindly(case: Case) -> None:
 @given(cases())
 def test_no_scale_in_while_a_knob_is_squeezed(case: Case) -> None:
     given_policy, seen, memory = case
+    given_policy = replace(given_policy, tuning_mode=Mode.AUTO)
+    seen = replace(seen, yielded={})
     squeezed = replace(memory, squeezed_seqs=64, lowered_at_s=NOW)
     for decision in pilot.step(given_policy, seen, squeezed, NOW).decisions:
         if decision.applied and decision.reason not in MANUAL:
@@ -266,7 +269,12 @@ def calm(**more: Any) -> FleetObservation:
 
 
 def rested() -> Memory:
-    return Memory(recommending_since_s=NOW - 500, replica_at_s=NOW - 15, scaled_in_at_s=NOW - 500)
+    return Memory(
+        recommending_since_s=NOW - 500,
+        recommended=(Recommendation(time_s=NOW - 15, replicas=1),),
+        replica_at_s=NOW - 15,
+        scaled_in_at_s=NOW - 500,
+    )
 
 
 def scaled(given: Policy, seen: FleetObservation, memory: Memory) -> Decision:
@@ -305,6 +313,55 @@ def test_each_guard_holds_a_scale_in_back() -> None:
         decision = scaled(given_policy, seen, memory)
         assert decision.action is Action.HOLD, name
         assert decision.reason is reason, f"{name}: {decision.reason} {decision.message}"
+
+
+SQUEEZED = {"squeezed_seqs": 64, "squeezed_replicas": 3, "lowered_at_s": NOW - 60}
+
+
+def dark(*numbers: int) -> FleetObservation:
+    made = (pod(n, data=DataClass.STALE if n in numbers else DataClass.FRESH) for n in range(1, 11))
+    return calm(pods=tuple(made))
+
+
+@pytest.mark.parametrize("numbers", [(1,), tuple(range(1, 11))])
+def test_after_pods_were_dark_the_down_window_begins_anew(numbers: tuple[int, ...]) -> None:
+    given_policy, memory = auto(max_replicas=20), rested()
+    blind = pilot.step(given_policy, dark(*numbers), memory, NOW)
+    assert not [a for a in blind.actions if isinstance(a, SetReplicas)]
+    after = replace(calm(pods=10), now_s=NOW + 15)
+    tick = pilot.step(given_policy, after, blind.memory, NOW + 15)
+    decision = next(d for d in tick.decisions if d.knob is Knob.REPLICAS)
+    assert (decision.action, decision.reason) == (Action.HOLD, Reason.DOWN_WINDOW)
+
+
+def test_a_pass_asked_for_at_once_does_not_break_the_record() -> None:
+    """A new spec makes both loops due: their last runs are forgotten, the record is not."""
+    decision = scaled(auto(), calm(), replace(rested(), replica_at_s=0.0, knob_at_s=0.0))
+    assert decision.action is Action.SCALE_IN
+
+
+def test_a_squeeze_to_the_value_in_force_ends_like_any_other() -> None:
+    """Without a move: the engines take no more than they run with already."""
+    tick = pilot.step(auto(), calm(), replace(rested(), **SQUEEZED), NOW)
+    assert not [a for a in tick.actions if isinstance(a, SetTunables)]
+    assert tick.memory.squeezed_seqs is None
+
+
+@pytest.mark.parametrize("mode", [Mode.OFF, Mode.RECOMMEND])
+def test_tuning_that_is_not_automatic_leaves_no_squeeze_behind(mode: Mode) -> None:
+    given_policy = auto(tuning_mode=mode)
+    memory = replace(rested(), **{**SQUEEZED, "squeezed_replicas": 9, "lowered_at_s": NOW})
+    tick = pilot.step(given_policy, calm(), memory, NOW)
+    assert tick.memory.squeezed_seqs is None
+    assert SetReplicas(replicas=2, reason=Reason.DEMAND_LOW) in tick.actions
+
+
+def test_a_squeeze_ends_without_traffic() -> None:
+    knobs = Tunables(max_num_batched_tokens=512, max_num_running_seqs=8)
+    seen = calm(slices=(window(NOW - 5, NOW),), desired_tunables=knobs)
+    tick = pilot.step(auto(), seen, replace(rested(), **SQUEEZED), NOW)
+    assert SetTunables(max_num_batched_tokens=512, max_num_running_seqs=64) in tick.actions
+    assert tick.memory.squeezed_seqs is None
 
 
 def test_overdue_pods_do_not_hold_a_scale_in_back() -> None:

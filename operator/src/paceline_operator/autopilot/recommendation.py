@@ -23,7 +23,8 @@ def recorded(s: Situation, memory: Memory, replicas: int) -> Memory:
     ones that are as high make older ones pointless.
     """
     since_s = memory.recommending_since_s
-    unbroken = since_s is not None and s.now_s - memory.replica_at_s <= LONGEST_GAP_S
+    last_s = max((r.time_s for r in memory.recommended), default=-LONGEST_GAP_S)
+    unbroken = since_s is not None and s.now_s - last_s <= LONGEST_GAP_S
     oldest_s = s.now_s - down_window_s(s)
     kept = (r for r in memory.recommended if r.time_s > oldest_s and r.replicas > replicas)
     newest = Recommendation(time_s=s.now_s, replicas=replicas)
@@ -32,6 +33,11 @@ def recorded(s: Situation, memory: Memory, replicas: int) -> Memory:
         recommended=(*kept, newest),
         recommending_since_s=since_s if unbroken else s.now_s,
     )
+
+
+def interrupted(memory: Memory) -> Memory:
+    """The record begins anew: what was not seen may have needed more."""
+    return replace(memory, recommending_since_s=None)
 
 
 def peak(memory: Memory) -> int:

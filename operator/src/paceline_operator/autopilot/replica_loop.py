@@ -16,10 +16,10 @@ from paceline_operator.autopilot.decision import (
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move, Outcome
-from paceline_operator.autopilot.recommendation import peak, recorded
+from paceline_operator.autopilot.recommendation import interrupted, peak, recorded
 from paceline_operator.autopilot.replica_limits import Limits
 from paceline_operator.autopilot.replica_need import Need, coming, corrected, need
-from paceline_operator.autopilot.scale_in_guard import forbidden_in
+from paceline_operator.autopilot.scale_in_guard import forbidden_in, half_blind
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
 
 MOST_NEW = 4
@@ -33,11 +33,16 @@ def run(s: Situation, *, feasible: bool) -> Outcome:
     """One pass of the loop."""
     limits = replica_limits.limits(s)
     memory = replace(s.memory, replica_at_s=s.now_s)
-    certain = replica_limits.forced(s, limits) or _blind(s)
+    blind = _blind(s)
+    if blind is not None:
+        memory = interrupted(memory)
+    certain = replica_limits.forced(s, limits) or blind
     if certain is not None:
         return _settled(s, certain, memory, None)
     found = need(s, feasible=feasible)
     memory = recorded(s, corrected(s, found), limits.clamp(found.keep))
+    if half_blind(s):
+        memory = interrupted(memory)
     memory = replace(memory, replica_at_s=s.now_s)
     wish = _wish(replace(s, memory=memory), found, limits)
     return _settled(s, wish, memory, found)

@@ -6,17 +6,16 @@ from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.recommendation import window_full
 from paceline_operator.autopilot.replica_need import coming
-from paceline_operator.autopilot.situation import Situation, classify
+from paceline_operator.autopilot.situation import Situation
 
 IN_COOLDOWN_S = 60.0
-FRESH_SHARE = 0.8
 
 
 def forbidden_in(s: Situation) -> tuple[Reason, str] | None:
     """The first guard that forbids it, with its words; None where none does."""
     guards = (
         (Reason.ROLLOUT, "Pods are being replaced.", s.fleet.rolling_out),
-        (Reason.DATA_STALE, "Too few pods report fresh metrics.", _half_blind(s)),
+        (Reason.DATA_STALE, "Not every pod reports fresh metrics.", half_blind(s)),
         (Reason.CAPACITY_PENDING, "Replicas still start.", coming(s)),
         (Reason.KNOB_SQUEEZED, "Running sequences are squeezed.", _squeezed(s)),
         (Reason.ITL_NOT_HELD, "ITL is missed.", s.itl_violated),
@@ -28,8 +27,9 @@ def forbidden_in(s: Situation) -> tuple[Reason, str] | None:
     return next(((reason, text) for reason, text, holds in guards if holds), None)
 
 
-def _half_blind(s: Situation) -> bool:
-    return classify(s.fleet.serving, FRESH_SHARE) is not DataClass.FRESH
+def half_blind(s: Situation) -> bool:
+    """Whether the demand on some serving pod is not known: then less is seen than there is."""
+    return any(pod.data is not DataClass.FRESH for pod in s.fleet.serving)
 
 
 def _squeezed(s: Situation) -> bool:
