@@ -3,15 +3,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paceline_engine.config import Device, StepTimeLaw
 from paceline_engine.planning import StartError, parse_law, plan, served_name, usable_cpus
 from paceline_engine.runner.profiles import PROFILES
-from paceline_engine.server.admin_wire import TunablesRequest
+from paceline_engine.scheduler.limits import LiveLimits
+from paceline_engine.server.admin_wire import Knobs, TunablesRequest
 from paceline_engine.server.options import parse
+from paceline_engine.server.tunables import Tunables
 from paceline_engine.tokenizer import load_tokenizer
 from paceline_engine.tokenizer.byte_vocabulary import VOCAB_SIZE
 from tests.support import tiny_llama
+
+TOKENIZER = load_tokenizer(None)
 
 
 @pytest.mark.parametrize(
@@ -21,6 +27,8 @@ from tests.support import tiny_llama
         (["--initial-batched-tokens=256", "--initial-running-seqs=8"], None, (256, 8)),
         (["--initial-batched-tokens=256"], (512, 16), (512, 16)),
         (["--max-num-batched-tokens=256", "--max-num-seqs=4"], (512, 16), (256, 4)),
+        (["--max-num-batched-tokens=500", "--initial-batched-tokens=500"], None, (496, 64)),
+        (["--max-num-batched-tokens=40", "--initial-running-seqs=60"], None, (32, 31)),
     ],
 )
 def test_start_values(
@@ -94,3 +102,19 @@ def test_only_what_the_tokenizer_knows_is_sampled(tmp_path: Path) -> None:
     model = tiny_llama.write(tmp_path / "model", {"vocab_size": VOCAB_SIZE + 56})
     config = plan(parse(["serve", f"--model={model}"]), load_tokenizer(None), None)
     assert config.vocab_size == VOCAB_SIZE
+
+
+@given(budget=st.integers(16, 3000), seqs=st.integers(1, 600))
+def test_what_is_reported_as_ceiling_can_be_reached(budget: int, seqs: int) -> None:
+    flags = [f"--max-num-batched-tokens={budget}", f"--max-num-seqs={seqs}"]
+    config = plan(parse(["serve", "--device=simulated", *flags]), TOKENIZER, None)
+    limits = LiveLimits(config)
+    limits.apply(max_num_batched_tokens=2**31, max_num_running_seqs=2**31)
+    reached = Knobs(
+        max_num_batched_tokens=limits.max_num_batched_tokens,
+        max_num_running_seqs=limits.max_num_running_seqs,
+    )
+    report = Tunables(config).report(reached)
+    assert report.ceiling == reached
+    assert report.floor.max_num_batched_tokens <= report.ceiling.max_num_batched_tokens <= budget
+    assert report.ceiling.max_num_running_seqs <= seqs

@@ -74,7 +74,7 @@ class EngineConfig:
     @property
     def budget_step(self) -> int:
         """Granularity of the token budget: the kernels' row tile."""
-        return 128 if self.device is Device.CUDA else 16
+        return budget_step(self.device)
 
     @property
     def kv_capacity_tokens(self) -> int:
@@ -89,6 +89,11 @@ class EngineConfig:
         output early with `FinishReason.LENGTH`.
         """
         return min(self.max_model_len, self.kv_capacity_tokens)
+
+
+def budget_step(device: Device) -> int:
+    """Granularity of the token budget on a device: the kernels' row tile."""
+    return 128 if device is Device.CUDA else 16
 
 
 def round_up(value: int, multiple: int) -> int:

@@ -5,6 +5,7 @@ Every mistake is a `StartError` of one line; `main` prints it and exits with cod
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from dataclasses import fields
@@ -16,6 +17,7 @@ from paceline_engine.config import (
     EngineConfig,
     StepTimeLaw,
     budget_floor,
+    budget_step,
     round_up,
 )
 from paceline_engine.runner.profiles import UnknownProfileError, find_profile
@@ -32,6 +34,8 @@ SIMULATED_MODEL_LEN: Final = 8192
 SIMULATED_KV_BYTES_PER_TOKEN: Final = 128 * 1024  # Llama-3-8B in 16 bit
 DEFAULT_BATCHED_TOKENS: Final = {Device.SIMULATED: 2048, Device.CPU: 512}
 CGROUP_DIR: Final = Path("/sys/fs/cgroup")
+
+_log = logging.getLogger(__name__)
 
 
 class StartError(Exception):
@@ -86,24 +90,24 @@ def plan(
     model = None if options.model is None else _model_config(options.model)
     if model is not None:
         _check_vocabulary(options.model, tokenizer.vocab_size, model.vocab_size)
-    ceiling = options.max_num_batched_tokens or DEFAULT_BATCHED_TOKENS[device]
+    ceiling, max_num_seqs = _ceilings(options, device)
     model_len, num_kv_blocks = _sizes(options, device, model, ceiling)
     law = _law(options) if device is Device.SIMULATED else None
-    config = EngineConfig(
+    return EngineConfig(
         model_path=options.model,
         device=device,
         max_model_len=model_len,
         max_num_batched_tokens=ceiling,
-        max_num_seqs=options.max_num_seqs,
+        max_num_seqs=max_num_seqs,
         initial_batched_tokens=_initial(
             options.initial_batched_tokens,
-            ceiling,
+            (ceiling, options.max_num_batched_tokens or ceiling),
             Flag.INITIAL_BATCHED_TOKENS,
             start_values.max_num_batched_tokens if start_values else None,
         ),
         initial_running_seqs=_initial(
             options.initial_running_seqs,
-            options.max_num_seqs,
+            (max_num_seqs, options.max_num_seqs),
             Flag.INITIAL_RUNNING_SEQS,
             start_values.max_num_running_seqs if start_values else None,
         ),
@@ -115,23 +119,45 @@ def plan(
         step_time_law=law,
         load_seconds=options.load_seconds,
     )
-    _check_ceiling(config)
-    return config
 
 
-def _check_ceiling(config: EngineConfig) -> None:
-    least = budget_floor(1, config.budget_step)
-    if config.max_num_batched_tokens < least:
+def _ceilings(options: ServeOptions, device: Device) -> tuple[int, int]:
+    """Token budget and running sequences that can really be reached, at most as given.
+
+    The budget lies on the ladder, and each running sequence and one prompt need a token.
+    """
+    given = options.max_num_batched_tokens or DEFAULT_BATCHED_TOKENS[device]
+    step = budget_step(device)
+    least = budget_floor(1, step)
+    if given < least:
         raise StartError(
-            f"{Flag.MAX_NUM_BATCHED_TOKENS} {config.max_num_batched_tokens} is too small; "
-            f"the least is {least}"
+            f"{Flag.MAX_NUM_BATCHED_TOKENS} {given} is too small; the least is {least}"
         )
+    ceiling = given // step * step
+    max_num_seqs = min(options.max_num_seqs, ceiling - 1)
+    if (ceiling, max_num_seqs) != (given, options.max_num_seqs):
+        _log.warning(
+            "ceilings rounded down to what can be reached: %s %d and %s %d",
+            Flag.MAX_NUM_BATCHED_TOKENS,
+            ceiling,
+            Flag.MAX_NUM_SEQS,
+            max_num_seqs,
+        )
+    return ceiling, max_num_seqs
 
 
-def _initial(given: int | None, ceiling: int, flag: Flag, agreed: int | None) -> int:
-    """Start value of a knob: what peers agreed on, else the flag, else the ceiling."""
-    if given is not None and given > ceiling:
-        raise StartError(f"{flag} {given} is above the ceiling of {ceiling}")
+def _initial(given: int | None, ceilings: tuple[int, int], flag: Flag, agreed: int | None) -> int:
+    """Start value of a knob: what peers agreed on, else the flag, else the ceiling.
+
+    Args:
+        given: The flag.
+        ceilings: The one that can be reached, and the one that was asked for.
+        flag: Its name.
+        agreed: What peers agreed on.
+    """
+    ceiling, asked = ceilings
+    if given is not None and given > asked:
+        raise StartError(f"{flag} {given} is above the ceiling of {asked}")
     return min(agreed or given or ceiling, ceiling)
 
 
