@@ -46,6 +46,11 @@ class EngineClient(Protocol):
         """
         ...
 
+    @property
+    def has_unreported(self) -> bool:
+        """Whether something was submitted since the engine was last heard."""
+        ...
+
     def submit(self, request: Request) -> AsyncIterator[TokenOutput]:
         """Queues a request at once and returns its outputs, the last with a finish reason.
 

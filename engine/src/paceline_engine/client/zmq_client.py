@@ -101,6 +101,7 @@ class ZmqEngineClient:
             max_num_running_seqs=config.initial_running_seqs,
         )
         self._last_heartbeat_s = time.monotonic()
+        self._last_submit_s = float("-inf")
         self._streams: dict[int, TokenStream] = {}
         self._calls: dict[int, asyncio.Future[TunablesApplied]] = {}
         self._call_ids = itertools.count()
@@ -125,6 +126,11 @@ class ZmqEngineClient:
     def last_heartbeat_s(self) -> float:
         """See `EngineClient`."""
         return self._last_heartbeat_s
+
+    @property
+    def has_unreported(self) -> bool:
+        """See `EngineClient`."""
+        return self._last_submit_s > self._last_heartbeat_s
 
     @property
     def pid(self) -> int | None:
@@ -170,6 +176,7 @@ class ZmqEngineClient:
         if request.request_id in self._streams:
             raise ValueError(f"request id {request.request_id} is in use")
         self._send(AddRequest(request=request))
+        self._last_submit_s = time.monotonic()
         stream = self._streams[request.request_id] = TokenStream()
         return stream
 

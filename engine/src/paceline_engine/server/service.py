@@ -13,7 +13,7 @@ from paceline_engine.server.admission import Admission
 from paceline_engine.server.calls import Calls
 from paceline_engine.server.drain import Drain, DrainPhase
 from paceline_engine.server.errors import UnavailableError
-from paceline_engine.server.liveness import silence_limit_s
+from paceline_engine.server.liveness import silence_limit_s, step_allowance_s
 from paceline_engine.server.loop_metrics import LoopCollector
 from paceline_engine.server.request_meter import Metering
 from paceline_engine.server.settings import ServerSettings
@@ -91,8 +91,13 @@ class Service:
         if self.client.failure is not None:
             return self.client.failure
         state: LoopState = self.client.state
-        busy = bool(self.calls.running or state.requests_running or state.requests_waiting)
-        longest_s = max(first_step_allowance_s, self.loop_metrics.steps.longest_s)
+        has_work = state.requests_running or state.requests_waiting
+        busy = bool(self.calls.running or has_work or self.client.has_unreported)
+        steps = self.loop_metrics.steps
+        budget = state.max_num_batched_tokens
+        longest_s = step_allowance_s(
+            steps.longest_s, steps.largest_tokens, budget, first_step_allowance_s
+        )
         silent_s = self.clock() - self.client.last_heartbeat_s
         limit_s = silence_limit_s(longest_s, busy=busy)
         return f"no heartbeat for {silent_s:.1f} s" if silent_s > limit_s else None
