@@ -26,6 +26,7 @@ A = pod("a", template_hash="t")
 B = pod("b", template_hash="t")
 STARTING = pod("c", ready=False, template_hash="t")
 CRASHING = replace(STARTING, problem=Problem("CrashLoop", "exit code 2"))
+ROOMLESS = replace(STARTING, problem=Problem("Unschedulable", "no node has room"))
 TICK = Tick(decisions=(), actions=(), memory=Memory())
 
 
@@ -51,6 +52,16 @@ READY: list[tuple[str, Sight, tuple[ConditionStatus, str]]] = [
         "a crash loop does, whatever else serves",
         sight(wanted=3, pods=(A, B, CRASHING), was_ready=True, ready_before=2),
         (FALSE, "CrashLoop"),
+    ),
+    (
+        "one without room does not while enough serve",
+        sight(wanted=3, pods=(A, B, ROOMLESS), was_ready=True, ready_before=2),
+        (TRUE, "PodsReady"),
+    ),
+    (
+        "one without room does while too few serve",
+        sight(wanted=2, pods=(A, ROOMLESS)),
+        (FALSE, "Unschedulable"),
     ),
     ("zero wanted", sight(wanted=0), (TRUE, "ScaledToZero")),
     ("proxy down", sight(wanted=1, pods=(A,), proxy_ready=False), (FALSE, "ProxyNotReady")),

@@ -85,7 +85,7 @@ def _hindered(sight: Sight) -> Verdict | None:
     count = sight.ready_count
     if sight.refused is not None and not count:
         return Verdict(FALSE, sight.refused.reason, sight.refused.message)
-    if sight.problem is not None:
+    if sight.problem is not None and not _is_only_room(sight):
         return Verdict(FALSE, sight.problem.reason, sight.problem.message)
     if not sight.proxy_ready and count:
         problem = sight.proxy_problem or Problem("ProxyNotReady", "not ready yet")
@@ -93,16 +93,29 @@ def _hindered(sight: Sight) -> Verdict | None:
     return None
 
 
+def _is_only_room(sight: Sight) -> bool:
+    """Whether more pods find no room while enough serve: a limit, no failure of the fleet."""
+    problem = sight.problem
+    return problem is not None and problem.reason == "Unschedulable" and _serves_enough(sight)
+
+
+def _serves_enough(sight: Sight) -> bool:
+    wanted = sight.wanted or 0
+    enough = min(wanted, sight.ready_before) if sight.was_ready else wanted
+    return sight.wanted is not None and sight.ready_count >= max(1, enough)
+
+
 def _served(sight: Sight) -> Verdict:
     count, wanted = sight.ready_count, sight.wanted or 0
     if sight.wanted == 0:
         return Verdict(TRUE, "ScaledToZero", "no replicas are wanted")
-    enough = min(wanted, sight.ready_before) if sight.was_ready else wanted
-    if count == 0 or sight.wanted is None or count < enough:
+    if not _serves_enough(sight):
         return Verdict(FALSE, "PodsNotReady", f"{count} of {wanted} pods are ready")
     if not any(p.ready for p in sight.live if p.template_hash == sight.template_hash):
         return Verdict(FALSE, "RollingOut", "no pod of the new template serves yet")
     message = "the wanted pods are ready" if count >= wanted else "pods serve while more start"
+    if sight.problem is not None:
+        message = f"pods serve; {sight.problem.message}"
     return Verdict(TRUE, "PodsReady", message)
 
 
