@@ -106,8 +106,8 @@ async def _lead(
     stop: asyncio.Event,
 ) -> None:
     """Work while leading; kopf takes the signals over and ends by itself."""
-    has_keda = await exists(ctx.client, SCALED_OBJECT)
-    registry = watch.registry(ctx.store, ctx.queue, configuration, has_keda=has_keda)
+    ctx.has_keda = await exists(ctx.client, SCALED_OBJECT)
+    registry = watch.registry(ctx.store, ctx.queue, configuration, has_keda=ctx.has_keda)
     tasks = [
         asyncio.create_task(work)
         for work in (_keep(lease), _work(ctx, settings.workers, stop), _stopped(stop))

@@ -7,6 +7,23 @@ from paceline_operator.kube.resource import DEPLOYMENT, POD
 from paceline_operator.kube.store import Store
 
 
+def test_a_relabelled_pod_leaves_its_service() -> None:
+    store = Store()
+    store.put(POD, item("a", 1, service="chat"))
+    store.put(POD, item("a", 2, service="other"))
+    assert (store.children(POD, "d", "chat"), len(store.children(POD, "d", "other"))) == ([], 1)
+    store.remove(POD, item("a", 3, service="third"))
+    assert store.children(POD, "d", "other") == []
+
+
+def test_a_fresh_list_of_a_namespace_drops_what_is_not_in_it() -> None:
+    store = Store()
+    for name in "ab":
+        store.put(POD, item(name, 1))
+    store.replace_in_namespace(POD, "d", [item("b", 2)])
+    assert [each["metadata"]["name"] for each in store.in_namespace(POD, "d")] == ["b"]
+
+
 def item(name: str, version: int, uid: str = "u", service: str = "chat") -> dict[str, Any]:
     metadata = {
         "name": name, "namespace": "d", "uid": uid, "resourceVersion": str(version),

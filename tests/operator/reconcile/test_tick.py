@@ -19,6 +19,7 @@ from paceline_operator.kube.client import KubeClient, Object
 from paceline_operator.kube.errors import InvalidError, KubeError, UnavailableError
 from paceline_operator.kube.event import EventRecorder
 from paceline_operator.kube.store import Store
+from paceline_operator.metrics import HttpFetch
 from paceline_operator.reconcile import tick as passes
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import EngineAdmin
@@ -43,6 +44,8 @@ class FailingApi(KubeClient):
     @override
     async def get(self, path: str, **query: str) -> Object:
         self._fail("GET", path)
+        if path.rpartition("/")[0].endswith("namespaces/d"):
+            return {"items": []}
         metadata = {"name": "chat", "namespace": "d", "uid": "u", "resourceVersion": "1"}
         return {"metadata": {**metadata, "ownerReferences": [{"uid": "u"}]},
                 "spec": {"replicas": 2}}  # fmt: skip
@@ -82,13 +85,30 @@ def api() -> FailingApi:
     return FailingApi()
 
 
-@pytest.fixture
-def ctx(api: FailingApi) -> Context:
+def made_context(api: FailingApi, engines: EngineAdmin, fetch: HttpFetch) -> Context:
+    """A context over these ends."""
     return Context(
-        client=api, engines=ObedientEngines(), fetch=None, store=Store(),  # type: ignore[arg-type]  # nothing is scraped here
+        client=api, engines=engines, fetch=fetch, store=Store(),
         queue=WorkQueue(lambda: NOW_S), events=EventRecorder(api, "o", lambda: NOW_S),
         platform=PLATFORM, max_mode=Mode.AUTO, clock=lambda: NOW_S, instruments=Instruments(),
     )  # fmt: skip
+
+
+class NoMetrics(HttpFetch):
+    """Nothing to scrape."""
+
+    def __init__(self) -> None:
+        self.urls: list[str] = []
+
+    @override
+    async def __call__(self, url: str) -> str:
+        self.urls.append(url)
+        return ""
+
+
+@pytest.fixture
+def ctx(api: FailingApi) -> Context:
+    return made_context(api, ObedientEngines(), NoMetrics())
 
 
 def gathers(monkeypatch: pytest.MonkeyPatch, ctx: Context, observed: Observed) -> None:

@@ -20,6 +20,15 @@ async def fetch_children(
     client: KubeClient, kind: Resource, namespace: str, service: str
 ) -> list[Object]:
     """All objects of one kind that carry a service's label."""
-    answer = await client.get(kind.path(namespace), labelSelector=f"{LABEL_SERVICE}={service}")
+    return await _listed(client, kind, namespace, labelSelector=f"{LABEL_SERVICE}={service}")
+
+
+async def fetch_all(client: KubeClient, kind: Resource, namespace: str) -> list[Object]:
+    """All objects of one kind in a namespace."""
+    return await _listed(client, kind, namespace)
+
+
+async def _listed(client: KubeClient, kind: Resource, namespace: str, **query: str) -> list[Object]:
+    answer = await client.get(kind.path(namespace), **query)
     defaults = {"apiVersion": kind.api_version, "kind": kind.kind}
     return [{**defaults, **item} for item in answer.get("items", [])]

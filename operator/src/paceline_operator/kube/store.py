@@ -41,22 +41,28 @@ class Store:
         uid, version = self._gone[kind.kind].get(key, ("", 0))
         if uid == item["metadata"].get("uid") and version >= version_of(item):
             return False
+        self._unlink(kind, key)
         objects[key] = _trimmed(kind, item)
         owner = owner_key(item)
         if owner is not None:
             self._children[kind.kind][owner].add(key)
         return True
 
+    def _unlink(self, kind: Resource, key: Key) -> None:
+        """Take an object from the service it was labelled with until now."""
+        known = self._objects[kind.kind].get(key)
+        owner = None if known is None else owner_key(known)
+        if owner is not None:
+            self._children[kind.kind][owner].discard(key)
+
     def remove(self, kind: Resource, item: Object) -> None:
         """Forget an object that was deleted."""
         key = key_of(item)
         known = self._objects[kind.kind].get(key)
         if known is None or known["metadata"].get("uid") == item["metadata"].get("uid"):
+            self._unlink(kind, key)
             self._objects[kind.kind].pop(key, None)
             self._bury(kind, item)
-            owner = owner_key(item)
-            if owner is not None:
-                self._children[kind.kind][owner].discard(key)
 
     def _bury(self, kind: Resource, item: Object) -> None:
         """Remember an end for a while: events of before it may still be on the way."""
@@ -88,6 +94,15 @@ class Store:
         """Set a service's children of one kind to a fresh list: repairs missed deletions."""
         fresh = {key_of(item): item for item in items}
         for known in self.children(kind, namespace, service):
+            if key_of(known) not in fresh:
+                self.remove(kind, known)
+        for item in fresh.values():
+            self.put(kind, item)
+
+    def replace_in_namespace(self, kind: Resource, namespace: str, items: Iterable[Object]) -> None:
+        """Set all objects of a kind in a namespace to a fresh list."""
+        fresh = {key_of(item): item for item in items}
+        for known in self.in_namespace(kind, namespace):
             if key_of(known) not in fresh:
                 self.remove(kind, known)
         for item in fresh.values():

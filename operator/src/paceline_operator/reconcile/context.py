@@ -33,6 +33,7 @@ class Context:
         max_mode: Most autonomy any object gets here.
         clock: Seconds since the epoch.
         instruments: The operator's own metrics.
+        has_keda: Whether the cluster has ScaledObjects.
         sessions: Memory of each object between ticks.
     """
 
@@ -46,6 +47,7 @@ class Context:
     max_mode: Mode
     clock: Callable[[], float]
     instruments: Instruments
+    has_keda: bool = False
     sessions: dict[Key, Session] = field(default_factory=dict)
 
     def session(self, key: Key) -> Session:

@@ -23,8 +23,8 @@ from paceline_operator.domain.ownership import WINDOW_S, autoscaler_of
 from paceline_operator.domain.pods import PodView, Problem
 from paceline_operator.domain.scale_in import DrainState
 from paceline_operator.kube.client import Object
-from paceline_operator.kube.errors import ConflictError
-from paceline_operator.kube.read import fetch, fetch_children
+from paceline_operator.kube.errors import ConflictError, UnavailableError
+from paceline_operator.kube.read import fetch, fetch_all, fetch_children
 from paceline_operator.kube.resource import (
     AUTOSCALER,
     CONFIG_MAP,
@@ -45,6 +45,7 @@ from paceline_operator.reconcile.session import Session, load_writers
 log = logging.getLogger(__name__)
 
 RESYNC_S = 300.0
+RETRY_S = 15.0
 T = TypeVar("T")
 
 
@@ -56,11 +57,10 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         KubeError: A list or read failed.
     """
     session, now_s = ctx.session(key), ctx.clock()
-    if now_s - session.resynced_at_s > RESYNC_S:
-        await _resync(ctx, key, session)
-        session.resynced_at_s = now_s
-        if ctx.session(key) is not session:
-            raise ConflictError("replaced by another object of the same name")
+    # Measured before anything is asked of an API server that may be away.
+    is_known = session.token is not None
+    is_measured = is_known and await _measure(ctx, key, session, now_s)
+    await _refresh(ctx, key, session, now_s)
     service = ctx.store.get(INFERENCE_SERVICE, *key)
     if service is None or service["metadata"].get("deletionTimestamp"):
         return None
@@ -72,7 +72,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     children = _children(ctx, key, session)
     fleet = pods.read_pods(ctx.store.children(POD, *key))
     deployment = children.get((DEPLOYMENT.kind, derive(key[1])))
-    is_measured = await _measure(session, fleet, deployment, now_s)
+    is_measured = is_measured or await _measure(ctx, key, session, now_s)
     token = session.token or ""
     await _reports(ctx, session, fleet, token)
     return Observed(
@@ -89,7 +89,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         pods=fleet,
         scrape=session.scrape,
         reports=_by_uid(session, fleet),
-        drains=await _drains(ctx, fleet, token),
+        drains=await _drains(ctx, session, fleet, token),
         memory=session.memory,
         writers=session.writers,
         autoscaler=_autoscaler(ctx, key, session, now_s),
@@ -97,6 +97,27 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         retry_drain_at_s=session.retry_drain_at_s,
         is_measured=is_measured,
     )
+
+
+async def _refresh(ctx: Context, key: Key, session: Session, now_s: float) -> None:
+    """Resync now and then, sooner where the token is doubted.
+
+    Its failure is put off while the watches' view will do: everything but the token.
+    """
+    every_s = RETRY_S if session.token_doubted else RESYNC_S
+    if now_s - session.resynced_at_s <= every_s:
+        return
+    try:
+        await _resync(ctx, key, session)
+    except UnavailableError as error:
+        if session.token is None:
+            raise
+        log.warning("%s/%s: not resynced: %s", *key, error)
+        session.resynced_at_s = now_s - every_s + RETRY_S
+        return
+    session.resynced_at_s, session.token_doubted = now_s, False
+    if ctx.session(key) is not session:
+        raise ConflictError("replaced by another object of the same name")
 
 
 async def _resync(ctx: Context, key: Key, session: Session) -> None:
@@ -112,6 +133,8 @@ async def _resync(ctx: Context, key: Key, session: Session) -> None:
     for kind in (DEPLOYMENT, SERVICE, CONFIG_MAP, POD):
         items = await fetch_children(ctx.client, kind, *key)
         ctx.store.replace_children(kind, *key, items)
+    for kind in (AUTOSCALER, SCALED_OBJECT) if ctx.has_keda else (AUTOSCALER,):
+        ctx.store.replace_in_namespace(kind, key[0], await fetch_all(ctx.client, kind, key[0]))
     session.secret = await fetch(ctx.client, SECRET, key[0], derive(key[1], "admin"))
     session.token = _token(session.secret) or session.token or secrets.token_urlsafe(32)
 
@@ -172,13 +195,12 @@ def _autoscaler(ctx: Context, key: Key, session: Session, now_s: float) -> str |
     return session.autoscaler[0]
 
 
-async def _measure(
-    session: Session, fleet: Iterable[PodView], deployment: Object | None, now_s: float
-) -> bool:
+async def _measure(ctx: Context, key: Key, session: Session, now_s: float) -> bool:
     """One round of scraping, if one is due."""
     if now_s - session.scraped_at_s < SCRAPE_INTERVAL_S - 0.05:
         return False
-    current = pods.template_hash(deployment)
+    fleet = pods.read_pods(ctx.store.children(POD, *key))
+    current = pods.template_hash(ctx.store.get(DEPLOYMENT, key[0], derive(key[1])))
     targets = [
         Target(uid=pod.uid, url=_metrics_url(pod.ip), current=pod.template_hash == current)
         for pod in fleet
@@ -199,7 +221,7 @@ async def _reports(ctx: Context, session: Session, fleet: tuple[PodView, ...], t
     known = {pod.incarnation for pod in fleet}
     session.reports = {k: v for k, v in session.reports.items() if k in known}
     asked = [pod for pod in fleet if _wants_report(session, pod)]
-    answers = await _all(asked, lambda pod: ctx.engines.tunables(pod.ip or "", token))
+    answers = await _all(session, asked, lambda pod: ctx.engines.tunables(pod.ip or "", token))
     by_uid: dict[str, PodTunables] = answers
     for pod in asked:
         if pod.uid in by_uid:
@@ -225,18 +247,23 @@ def _by_uid(session: Session, fleet: Iterable[PodView]) -> dict[str, PodTunables
     }
 
 
-async def _drains(ctx: Context, fleet: Iterable[PodView], token: str) -> dict[str, DrainState]:
+async def _drains(
+    ctx: Context, session: Session, fleet: Iterable[PodView], token: str
+) -> dict[str, DrainState]:
     marked = [p for p in fleet if p.live and p.ip is not None and p.draining_since_s is not None]
-    return await _all(marked, lambda pod: ctx.engines.drain_state(pod.ip or "", token))
+    return await _all(session, marked, lambda pod: ctx.engines.drain_state(pod.ip or "", token))
 
 
-async def _all(asked: list[PodView], ask: Callable[[PodView], Awaitable[T]]) -> dict[str, T]:
+async def _all(
+    session: Session, asked: list[PodView], ask: Callable[[PodView], Awaitable[T]]
+) -> dict[str, T]:
     """Ask pods at once; those that do not answer are missing from the result."""
 
     async def one(pod: PodView) -> tuple[str, T] | None:
         try:
             return pod.uid, await ask(pod)
         except EngineError as error:
+            session.note(error)
             log.debug("pod %s: %s", pod.name, error)
             return None
 

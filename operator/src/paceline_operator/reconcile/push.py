@@ -33,8 +33,7 @@ async def _one(ctx: Context, session: Session, agreed: Agreed, pod: PodView) -> 
     except RefusedError as error:
         log.warning("pod %s refused revision %d: %s", pod.name, agreed.revision, error)
         session.reports.pop(pod.incarnation, None)
-        if error.status == 401:
-            session.resynced_at_s = float("-inf")
+        session.note(error)
         return False
     except EngineError as error:
         log.info("pod %s did not take revision %d: %s", pod.name, agreed.revision, error)

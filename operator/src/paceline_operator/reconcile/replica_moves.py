@@ -66,6 +66,7 @@ async def _begin(ctx: Context, session: Session, seen: Observed, pod: PodView) -
     try:
         await ctx.engines.drain(pod.ip or "", session.token or "")
     except EngineError as error:
+        session.note(error)
         log.info("pod %s was not told to drain: %s", pod.name, error)
 
 
@@ -75,6 +76,7 @@ async def _take_back(ctx: Context, session: Session, seen: Observed, pod: PodVie
         if pod.ip is not None:
             await ctx.engines.undo_drain(pod.ip, session.token or "")
     except EngineError as error:
+        session.note(error)
         log.info("pod %s was not taken back: %s", pod.name, error)
         return
     await _mark(ctx, seen, pod, {ANNOTATION_DRAINING: None, ANNOTATION_DELETION_COST: None})

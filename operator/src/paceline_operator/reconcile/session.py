@@ -12,6 +12,7 @@ from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain.ownership import Write
 from paceline_operator.kube.client import Object
 from paceline_operator.metrics import Scrape, Scraper
+from paceline_operator.reconcile.engine_admin import EngineError, RefusedError
 
 NEVER = float("-inf")
 
@@ -27,7 +28,8 @@ class Session:
         scraped_at_s: When that was.
         resynced_at_s: When the children were last listed instead of watched.
         secret: The Secret as last read; Secrets are not watched.
-        token: Admin token.
+        token: Admin token, None before it was read or made.
+        token_doubted: Whether an engine has refused it since the Secret was read.
         reports: Incarnation of a pod -> what its engine reported last.
         memory: The autopilot's memory, None before it was read from the status.
         writers: Foreign writes of replicas that still count.
@@ -49,6 +51,7 @@ class Session:
     resynced_at_s: float = NEVER
     secret: Object | None = None
     token: str | None = None
+    token_doubted: bool = False
     reports: dict[str, PodTunables] = field(default_factory=dict)
     memory: Memory | None = None
     writers: tuple[Write, ...] = ()
@@ -61,6 +64,11 @@ class Session:
     unpublished: tuple[Decision, ...] = ()
     own: Object | None = None
     expected_gone: dict[str, str] = field(default_factory=dict)
+
+    def note(self, error: EngineError) -> None:
+        """Look at how an engine refused: one that knows another token makes ours doubtful."""
+        if isinstance(error, RefusedError) and error.status == 401:
+            self.token_doubted = True
 
 
 def load_writers(stored: Mapping[str, Any] | None) -> tuple[Write, ...]:

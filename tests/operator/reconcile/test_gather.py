@@ -1,0 +1,78 @@
+"""What gathering does where the API server or an engine refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.kube.errors import UnavailableError
+from paceline_operator.kube.resource import INFERENCE_SERVICE, POD
+from paceline_operator.reconcile.context import Context
+from paceline_operator.reconcile.engine_admin import RefusedError
+from paceline_operator.reconcile.gather import RESYNC_S, RETRY_S, gather
+from tests.operator.reconcile.test_tick import (
+    KEY,
+    FailingApi,
+    NoMetrics,
+    ObedientEngines,
+    made_context,
+)
+from tests.support.fleet import NOW_S, pod_object
+
+
+class Strangers(ObedientEngines):
+    """Engines that know another token."""
+
+    @override
+    async def tunables(self, ip: str, token: str) -> PodTunables:
+        raise RefusedError("401 unauthorized", 401)
+
+
+@pytest.fixture
+def api() -> FailingApi:
+    return FailingApi()
+
+
+@pytest.fixture
+def scraped() -> NoMetrics:
+    return NoMetrics()
+
+
+@pytest.fixture
+def ctx(api: FailingApi, scraped: NoMetrics) -> Context:
+    """A context that knows one object with one pod, resynced long ago."""
+    made = made_context(api, Strangers(), scraped)
+    metadata: dict[str, Any] = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1,
+                                "resourceVersion": "5"}  # fmt: skip
+    made.store.put(INFERENCE_SERVICE, {"metadata": metadata, "spec": {}})
+    found = pod_object("chat", "chat-a", ip="10.0.0.1")
+    found["metadata"] |= {"namespace": "d", "uid": "p", "resourceVersion": "6"}
+    found["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    made.store.put(POD, found)
+    session = made.session(KEY)
+    session.token, session.resynced_at_s = "t", NOW_S - RESYNC_S - 1
+    return made
+
+
+async def test_an_api_server_that_is_away_stops_no_measurement(
+    ctx: Context, api: FailingApi, scraped: NoMetrics
+) -> None:
+    api.failures = {"": UnavailableError("away")}
+    seen = await gather(ctx, KEY)
+    assert seen is not None
+    assert seen.is_measured
+    assert [url.partition("//")[2][:8] for url in scraped.urls] == ["10.0.0.1"]
+    assert NOW_S - ctx.session(KEY).resynced_at_s == RESYNC_S - RETRY_S
+
+
+async def test_an_engine_that_knows_another_token_has_it_read_again(ctx: Context) -> None:
+    session = ctx.session(KEY)
+    session.resynced_at_s = began = NOW_S - RETRY_S - 1
+    assert await gather(ctx, KEY) is not None
+    assert session.token_doubted
+    assert session.resynced_at_s == began
+    assert await gather(ctx, KEY) is not None
+    assert session.resynced_at_s == NOW_S
