@@ -31,30 +31,31 @@ class Contender:
 
     Attributes:
         name: Column in the table.
-        command: From the model's directory and a list of three free ports.
+        command: From the model's directory, a list of three free ports and the threads to
+            compute with; `OMP_NUM_THREADS` says the same to either side.
         ready_port: Which of the ports answers `ready_path` with 200 once it serves.
         ready_path: See `ready_port`.
         body: Request fields beside model, prompt, max_tokens, temperature and stream.
     """
 
     name: str
-    command: Callable[[Path, list[int]], list[str]]
+    command: Callable[[Path, list[int], int], list[str]]
     ready_port: int
     ready_path: str
     body: dict[str, Any]
 
 
-def _paceline(model: Path, ports: list[int]) -> list[str]:
+def _paceline(model: Path, ports: list[int], threads: int) -> list[str]:
     api, health, admin = map(str, ports)
     return [
         str(Path(sys.executable).parent / "paceline-engine"), "serve", "--model", str(model),
         "--served-name", str(model), "--device", "cpu", "--max-num-seqs", "32",
         "--max-model-len", "2048", "--host", "127.0.0.1", "--port", api,
-        "--health-port", health, "--admin-port", admin,
+        "--health-port", health, "--admin-port", admin, "--threads", str(threads),
     ]  # fmt: skip
 
 
-def _transformers(model: Path, ports: list[int]) -> list[str]:
+def _transformers(model: Path, ports: list[int], _threads: int) -> list[str]:
     return [
         str(Path(sys.executable).parent / "transformers"), "serve", str(model),
         "--continuous-batching", "--device", "cpu", "--dtype", "float32",
@@ -79,7 +80,7 @@ TRANSFORMERS = Contender(
 
 
 @contextlib.contextmanager
-def serving(contender: Contender, model: Path, log: Path) -> Iterator[str]:
+def serving(contender: Contender, model: Path, log: Path, threads: int) -> Iterator[str]:
     """Runs the server in a process group of its own; gives its base URL.
 
     Raises:
@@ -88,17 +89,26 @@ def serving(contender: Contender, model: Path, log: Path) -> Iterator[str]:
     ports = free_ports(3)
     with log.open("ab") as output:
         process = subprocess.Popen(
-            contender.command(model, ports),
+            contender.command(model, ports, threads),
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env=os.environ | {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"},
+            env=environment(threads),
         )
     try:
         _wait(process, f"http://127.0.0.1:{ports[contender.ready_port]}{contender.ready_path}", log)
         yield f"http://127.0.0.1:{ports[0]}"
     finally:
         _stop(process)
+
+
+def environment(threads: int) -> dict[str, str]:
+    """Environment of either server: the same threads, and no network."""
+    return os.environ | {
+        "OMP_NUM_THREADS": str(threads),
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+    }
 
 
 def free_ports(count: int) -> list[int]:

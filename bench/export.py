@@ -19,6 +19,7 @@ from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 from paceline_engine.weights import ModelConfig, open_checkpoint
 from paceline_engine.weights.gguf_header import MetadataValue, read_header
 
+_FORM: Final = 2  # raised when this module writes something else
 _SPECIAL: Final = 3
 _LAYER_PARTS: Final = (
     "input_layernorm",
@@ -35,8 +36,9 @@ def export(gguf: Path, cache: Path) -> Path:
         gguf: A model with the `smollm` pre-tokenizer.
         cache: Folder for such directories.
     """
-    key = hashlib.sha256(f"{gguf.name} {gguf.stat().st_size} 1".encode()).hexdigest()[:12]
-    target = cache / f"{gguf.stem}-{key}"
+    with gguf.open("rb") as content:
+        key = hashlib.file_digest(content, "sha256").hexdigest()[:12]
+    target = cache / f"{gguf.stem}-{key}-{_FORM}"
     if not target.is_dir():
         draft = cache / f".{target.name}"
         shutil.rmtree(draft, ignore_errors=True)

@@ -13,8 +13,17 @@ import psutil
 PACKAGES = ("torch", "transformers", "tokenizers", "paceline-engine")
 
 
-def facts() -> dict[str, str]:
-    """Processor, memory, system, versions."""
+def usable_cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def facts(threads: int) -> dict[str, str]:
+    """Processor, memory, system, versions.
+
+    Args:
+        threads: That either server computed with.
+    """
     cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     fields = dict(line.split(":", 1) for line in cpuinfo.splitlines() if ":" in line)
     described = {name.strip(): value.strip() for name, value in fields.items()}
@@ -22,7 +31,8 @@ def facts() -> dict[str, str]:
     return {
         "processor": described.get("model name", "unknown"),
         "vector units": ", ".join(f for f in ("avx2", "avx512f", "avx512_bf16") if f in flags),
-        "usable cores": str(len(os.sched_getaffinity(0))),
+        "usable cores": str(usable_cores()),
+        "threads of either server": str(threads),
         "memory_gib": f"{psutil.virtual_memory().total / 2**30:.0f}",
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         **{name: importlib.metadata.version(name) for name in PACKAGES},

@@ -24,8 +24,8 @@ from tokenizers import Tokenizer
 
 from bench.contender import PACELINE, TRANSFORMERS, Contender, ContenderError, serving
 from bench.export import export
-from bench.machine import CpuTimes, facts
-from bench.streams import Burst, run_burst
+from bench.machine import CpuTimes, facts, usable_cores
+from bench.streams import Burst, Load, run_burst
 from bench.table import Sample, Verdict, judge, markdown
 
 RESULTS = Path(__file__).parent / "results"
@@ -55,10 +55,11 @@ def measure(contender: Contender, model: Path, args: argparse.Namespace, seed: i
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
 
     def burst(part: int, output_tokens: int) -> Burst:
+        load = Load(input_tokens=args.input_tokens, output_tokens=output_tokens)
         prompts = make_prompts(tokenizer, args.streams, args.input_tokens, seed * 2 + part)
-        return asyncio.run(run_burst(url, contender, str(model), prompts, output_tokens))
+        return asyncio.run(run_burst(url, contender, str(model), prompts, load))
 
-    with serving(contender, model, args.log) as url:
+    with serving(contender, model, args.log, args.threads) as url:
         burst(0, min(WARM_UP_TOKENS, args.output_tokens))
         before = CpuTimes.now()
         measured = burst(1, args.output_tokens)
@@ -88,7 +89,7 @@ def _write(samples: list[Sample], verdict: Verdict, args: argparse.Namespace) ->
     now = datetime.now(UTC)
     command = shlex.join(["python", "-m", "bench.quick", *sys.argv[1:]])
     setting = f"{args.streams} streams, {args.input_tokens} in, {args.output_tokens} out"
-    known = {"command": command, "load": setting, "model": args.model.name} | facts()
+    known = {"command": command, "load": setting, "model": args.model.name} | facts(args.threads)
     text = markdown(samples, verdict, known, now)
     content: dict[str, Any] = {
         "time": now.isoformat(timespec="seconds"),
@@ -96,11 +97,26 @@ def _write(samples: list[Sample], verdict: Verdict, args: argparse.Namespace) ->
         "verdict": asdict(verdict),
         "samples": [asdict(sample) for sample in samples],
     }
-    RESULTS.mkdir(exist_ok=True)
-    stem = RESULTS / f"quick-{now:%Y-%m-%d}"
-    stem.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
-    stem.with_suffix(".md").write_text(text)
+    save(RESULTS, now, content, text)
     print(text)
+
+
+def save(folder: Path, now: datetime, content: dict[str, Any], page: str) -> Path:
+    """Writes both forms of a result under its time; never over another one.
+
+    Returns:
+        The page.
+
+    Raises:
+        FileExistsError: There is one of that second.
+    """
+    folder.mkdir(exist_ok=True)
+    stem = f"quick-{now:%Y-%m-%d-%H%M%S}"
+    with (folder / f"{stem}.json").open("x", encoding="utf-8") as data:
+        data.write(json.dumps(content, indent=1) + "\n")
+    path = folder / f"{stem}.md"
+    path.write_text(page, encoding="utf-8")
+    return path
 
 
 def _arguments() -> argparse.Namespace:
@@ -111,6 +127,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--streams", type=int, default=32)
     parser.add_argument("--input-tokens", type=int, default=128)
     parser.add_argument("--output-tokens", type=int, default=64)
+    parser.add_argument(
+        "--threads", type=int, default=usable_cores(), help="compute threads of either server"
+    )
     parser.add_argument(
         "--model", type=Path, default=Path(os.environ.get("PACELINE_MODEL") or default)
     )

@@ -35,6 +35,19 @@ class Burst:
         return self.output_tokens / self.wall_s
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What each request of a burst has; either server must report just that.
+
+    Attributes:
+        input_tokens: Of the prompt.
+        output_tokens: Asked for.
+    """
+
+    input_tokens: int
+    output_tokens: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Stream:
     output_tokens: int
@@ -43,7 +56,7 @@ class _Stream:
 
 
 async def run_burst(
-    url: str, contender: Contender, model: str, prompts: list[str], max_tokens: int
+    url: str, contender: Contender, model: str, prompts: list[str], load: Load
 ) -> Burst:
     """Sends every prompt at once and reads the streams to their end.
 
@@ -52,14 +65,17 @@ async def run_burst(
     """
     limits = httpx.Limits(max_connections=len(prompts))
     async with httpx.AsyncClient(base_url=url, timeout=600, limits=limits) as client:
-        bodies = [_body(contender, model, prompt, max_tokens) for prompt in prompts]
+        bodies = [_body(contender, model, prompt, load.output_tokens) for prompt in prompts]
         start = time.perf_counter()
         streams = await asyncio.gather(*(_read(client, body) for body in bodies))
         wall = time.perf_counter() - start
     for stream in streams:
-        if stream.output_tokens != max_tokens:
+        counted = Load(input_tokens=stream.prompt_tokens, output_tokens=stream.output_tokens)
+        if counted != load:
             raise ContenderError(
-                f"{contender.name} gave {stream.output_tokens} tokens instead of {max_tokens}"
+                f"{contender.name} counted {counted.input_tokens} tokens in and "
+                f"{counted.output_tokens} out instead of {load.input_tokens} and "
+                f"{load.output_tokens}"
             )
     return Burst(
         wall_s=wall,
