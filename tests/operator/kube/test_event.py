@@ -63,11 +63,27 @@ async def test_after_a_quiet_time_it_is_news_again(client: KubeClient) -> None:
     assert len(await told(client, "three")) == 2
 
 
-async def test_another_text_is_another_event(client: KubeClient) -> None:
+async def test_other_figures_are_the_same_event_but_another_action_is_not(
+    client: KubeClient,
+) -> None:
     recorder = EventRecorder(client, "operator-1", lambda: NOW_S)
     await recorder.tell(about("four"), NOTE)
     await recorder.tell(about("four"), Note(NOTE.reason, NOTE.action, "Budget 512 -> 768."))
+    (event,) = await told(client, "four")
+    assert event["series"]["count"] == 2
+    await recorder.tell(about("four"), Note(NOTE.reason, "Lower", "Budget 768 -> 512."))
     assert len(await told(client, "four")) == 2
+
+
+async def test_an_event_that_was_not_written_is_written_at_the_next_occasion(
+    client: KubeClient,
+) -> None:
+    recorder = EventRecorder(client, "operator-1", lambda: NOW_S)
+    here = about("seven")
+    away = {"metadata": {**here["metadata"], "namespace": "absent"}}
+    await recorder.tell(away, NOTE)
+    await recorder.tell(here, NOTE)
+    assert len(await told(client, "seven")) == 1
 
 
 async def test_what_cannot_be_told_stops_nobody(

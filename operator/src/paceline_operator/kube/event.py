@@ -49,13 +49,15 @@ class EventRecorder:
         self._told: dict[str, _Told] = {}
 
     async def tell(self, about: Object, note: Note) -> None:
-        """Tell about an object; the same reason and text again within 10 minutes is counted.
+        """Tell about an object; the same reason and action again within 10 minutes is counted.
+
+        The text is that of the first: it holds figures that differ each time.
 
         Raises:
             LeaseLostError: This process may not write any more.
         """
         metadata = about["metadata"]
-        identity = f"{metadata['uid']}/{note.reason}/{note.text}"
+        identity = f"{metadata['uid']}/{note.reason}/{note.action}"
         digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
         known = self._told.get(digest)
         try:
@@ -87,8 +89,8 @@ class EventRecorder:
                 "namespace": metadata["namespace"], "uid": metadata["uid"],
             },
         }  # fmt: skip
-        self._remember(digest, _Told(name, now))
         await self._client.write("POST", EVENT.path(metadata["namespace"]), body)
+        self._remember(digest, _Told(name, now))
 
     async def _repeat(self, namespace: str, known: _Told) -> None:
         known.count += 1
