@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
+from paceline_operator import main
+from paceline_operator.kube.lease import LeaderLease
 from tests.support.fleet_api import FleetApi, inference_service
 from tests.support.operator_process import operator_process
 from tests.support.rest import MERGE, Rest
@@ -63,6 +66,26 @@ def test_a_bad_variable_ends_with_one_line() -> None:
     assert done.returncode == 2
     assert "paceline_http_port" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+class Unkept(LeaderLease):
+    """A lease whose keeping fails in a way nobody thought of."""
+
+    def __init__(self) -> None:
+        """It needs no server."""
+
+    @override
+    async def keep(self) -> None:
+        raise ValueError("not thought of")
+
+
+async def test_a_lease_that_is_not_kept_any_more_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    await main._keep(Unkept())
+    assert ended == [EXIT_LEASE_LOST]
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,12 @@ from kubernetes_asyncio.client import Configuration
 from pydantic import ValidationError
 
 from paceline_operator import web
+from paceline_operator.clock import SteadyClock
 from paceline_operator.handlers import watch
 from paceline_operator.kube.client import ConfigError, KubeClient, load_configuration
 from paceline_operator.kube.errors import LeaseLostError
 from paceline_operator.kube.event import EventRecorder
-from paceline_operator.kube.lease import LeaderLease, LeaseTerms
+from paceline_operator.kube.lease import LeaderLease, LeaseTerms, boot_clock
 from paceline_operator.kube.resource import SCALED_OBJECT
 from paceline_operator.kube.store import Store
 from paceline_operator.metrics import HttpFetch
@@ -137,7 +138,9 @@ async def _stopped(stop: asyncio.Event) -> None:
 async def _keep(lease: LeaderLease) -> None:
     try:
         await lease.keep()
-    except LeaseLostError as error:
+    except Exception as error:
+        # Whatever ended it: nobody renews now, so another process will lead.
+        log.exception("the lease is not kept any more")
         _leave(error)
 
 
@@ -179,16 +182,17 @@ def _context(
     settings: Settings, environment: Environment, client: KubeClient, session: aiohttp.ClientSession
 ) -> Context:
     instance = environment.pod_name or socket.gethostname()
+    clock = SteadyClock(boot_clock, time.time)
     return Context(
         client=client,
         engines=EngineAdmin(session),
         fetch=HttpFetch(session),
         store=Store(),
         queue=WorkQueue(time.monotonic),
-        events=EventRecorder(client, instance, time.time),
+        events=EventRecorder(client, instance, clock),
         platform=settings.platform(),
         max_mode=settings.max_mode,
-        clock=time.time,
+        clock=clock,
         instruments=Instruments(),
     )
 
