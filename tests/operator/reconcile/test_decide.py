@@ -297,6 +297,13 @@ def test_only_engines_that_are_behind_are_told(
     assert [each.name for each in knobs.behind(observed, agreed)] == behind
 
 
+def test_an_engine_that_refused_is_left_alone_for_a_while() -> None:
+    reports = {each.uid: replace(REPORT, revision=1) for each in (A, B)}
+    observed = seen(reports=reports, waits={A.uid: NOW_S + 0.1, B.uid: NOW_S})
+    agreed = Agreed(2, tunables.initial(spec(**OFF)).knobs)
+    assert [each.name for each in knobs.behind(observed, agreed)] == ["b"]
+
+
 def test_an_engine_that_has_not_answered_is_not_counted_as_acknowledged() -> None:
     observed = seen(reports={A.uid: REPORT})
     budget = knobs.budget_status(observed, Agreed(0, tunables.initial(spec(**OFF)).knobs))

@@ -89,6 +89,9 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         pods=fleet,
         scrape=session.scrape,
         reports=_by_uid(session, fleet),
+        waits={
+            p.uid: session.waits[p.incarnation][1] for p in fleet if p.incarnation in session.waits
+        },
         drains=await _drains(ctx, session, fleet, token),
         memory=session.memory,
         writers=session.writers,
@@ -220,6 +223,7 @@ async def _reports(ctx: Context, session: Session, fleet: tuple[PodView, ...], t
     """Ask engines whose report is missing or older than what they were scraped with."""
     known = {pod.incarnation for pod in fleet}
     session.reports = {k: v for k, v in session.reports.items() if k in known}
+    session.waits = {k: v for k, v in session.waits.items() if k in known}
     asked = [pod for pod in fleet if _wants_report(session, pod)]
     answers = await _all(session, asked, lambda pod: ctx.engines.tunables(pod.ip or "", token))
     by_uid: dict[str, PodTunables] = answers

@@ -83,13 +83,14 @@ def wanted(tick: Tick | None) -> Tunables | None:
 
 
 def behind(seen: Observed, agreed: Agreed) -> tuple[PodView, ...]:
-    """Pods that serve, or are about to leave, and have not reported the agreed revision."""
+    """Pods whose engine has reported another revision, and has not just refused one."""
     return tuple(
         pod
         for pod in seen.pods
         if pod.live and pod.ip is not None
         and (report := seen.reports.get(pod.uid)) is not None
         and report.revision != agreed.revision
+        and seen.now_s >= seen.waits.get(pod.uid, 0.0)
     )  # fmt: skip
 
 

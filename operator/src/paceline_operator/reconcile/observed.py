@@ -36,6 +36,7 @@ class Observed:
         pods: Engine pods.
         scrape: Last round of measurements, None before the first.
         reports: UID -> what the engine reported of its tunables.
+        waits: UID -> no live values are sent before this, after it refused some.
         drains: UID -> state of the drain of marked pods that answered.
         token: Admin token.
         memory: The autopilot's memory.
@@ -59,6 +60,7 @@ class Observed:
     pods: tuple[PodView, ...] = ()
     scrape: Scrape | None = None
     reports: Mapping[str, PodTunables] = field(default_factory=dict)
+    waits: Mapping[str, float] = field(default_factory=dict)
     drains: Mapping[str, DrainState] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
     writers: tuple[Write, ...] = ()

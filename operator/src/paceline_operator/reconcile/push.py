@@ -15,18 +15,20 @@ from paceline_operator.reconcile.session import Session
 log = logging.getLogger(__name__)
 
 
-async def push(ctx: Context, session: Session, agreed: Agreed, fleet: tuple[PodView, ...]) -> int:
+async def push(
+    ctx: Context, session: Session, agreed: Agreed, fleet: tuple[PodView, ...], now_s: float
+) -> int:
     """Set the values on pods at once; returns how many acknowledged.
 
     The revision must stand in the status already. An engine that knows a newer one refuses,
     is asked for its report, and the next pass goes on from there.
     """
     ctx.client.guard()
-    results = await asyncio.gather(*(_one(ctx, session, agreed, pod) for pod in fleet))
+    results = await asyncio.gather(*(_one(ctx, session, agreed, pod, now_s) for pod in fleet))
     return sum(results)
 
 
-async def _one(ctx: Context, session: Session, agreed: Agreed, pod: PodView) -> bool:
+async def _one(ctx: Context, session: Session, agreed: Agreed, pod: PodView, now_s: float) -> bool:
     token, ip = session.token or "", pod.ip or ""
     try:
         report = await ctx.engines.set_tunables(ip, token, tunables.body(agreed))
@@ -34,9 +36,12 @@ async def _one(ctx: Context, session: Session, agreed: Agreed, pod: PodView) -> 
         log.warning("pod %s refused revision %d: %s", pod.name, agreed.revision, error)
         session.reports.pop(pod.incarnation, None)
         session.note(error)
+        session.wait(pod.incarnation, now_s)
         return False
     except EngineError as error:
+        session.wait(pod.incarnation, now_s)
         log.info("pod %s did not take revision %d: %s", pod.name, agreed.revision, error)
         return False
     session.reports[pod.incarnation] = report
+    session.waits.pop(pod.incarnation, None)
     return report.revision == agreed.revision

@@ -15,6 +15,8 @@ from paceline_operator.metrics import Scrape, Scraper
 from paceline_operator.reconcile.engine_admin import EngineError, RefusedError
 
 NEVER = float("-inf")
+FIRST_WAIT_S = 1.0
+MAX_WAIT_S = 60.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,6 +33,7 @@ class Session:
         token: Admin token, None before it was read or made.
         token_doubted: Whether an engine has refused it since the Secret was read.
         reports: Incarnation of a pod -> what its engine reported last.
+        waits: Incarnation of a pod that refused live values -> how often, and no try before.
         memory: The autopilot's memory, None before it was read from the status.
         writers: Foreign writes of replicas that still count.
         autoscaler: Name of an autoscaler on the Deployment, and when it was last seen.
@@ -53,6 +56,7 @@ class Session:
     token: str | None = None
     token_doubted: bool = False
     reports: dict[str, PodTunables] = field(default_factory=dict)
+    waits: dict[str, tuple[int, float]] = field(default_factory=dict)
     memory: Memory | None = None
     writers: tuple[Write, ...] = ()
     autoscaler: tuple[str, float] | None = None
@@ -64,6 +68,11 @@ class Session:
     unpublished: tuple[Decision, ...] = ()
     own: Object | None = None
     expected_gone: dict[str, str] = field(default_factory=dict)
+
+    def wait(self, incarnation: str, now_s: float) -> None:
+        """Leave a pod that did not take live values alone for a while, longer each time."""
+        count = self.waits.get(incarnation, (0, 0.0))[0]
+        self.waits[incarnation] = (count + 1, now_s + min(MAX_WAIT_S, FIRST_WAIT_S * 2**count))
 
     def note(self, error: EngineError) -> None:
         """Look at how an engine refused: one that knows another token makes ours doubtful."""

@@ -88,7 +88,7 @@ async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -
         if plan.announce:
             await _announce(ctx, session, seen, plan)
             _remember(session, seen, plan)
-        taken = await push.push(ctx, session, plan.agreed, plan.pushes)
+        taken = await push.push(ctx, session, plan.agreed, plan.pushes, seen.now_s)
         log.info(
             "%s/%s: %d of %d engines took revision %d",
             seen.namespace, seen.name, taken, len(plan.pushes), plan.agreed.revision,
