@@ -143,6 +143,11 @@ def test_a_template_file_wins(tmp_path: Path) -> None:
     assert load_tokenizer(str(tmp_path)).apply_chat_template([]) == [4, 2]
 
 
+def test_templates_without_a_name_are_passed_over(tmp_path: Path) -> None:
+    folder = saved(tiny(), tmp_path, chat_template=["a", {"template": "b"}, {"name": "default"}])
+    assert not load_tokenizer(str(folder)).has_chat_template
+
+
 def two_around() -> processors.PostProcessor:
     return processors.TemplateProcessing(
         single="<s> $A <|im_end|>", special_tokens=[("<s>", 4), ("<|im_end|>", 5)]
@@ -174,6 +179,11 @@ def test_unknown_kinds_are_refused_in_one_line(
         ("tokenizer.json", None, "cannot read"),
         ("tokenizer.json", "{", "broken"),
         ("tokenizer.json", "[]", "not a JSON object"),
+        ("tokenizer.json", '{"model": []}', "model is not a JSON object"),
+        ("tokenizer.json", '{"model": {}, "decoder": "x"}', "decoder is not a JSON object"),
+        ("tokenizer.json", '{"normalizer": [1]}', "normalizer is not a JSON object"),
+        ("tokenizer.json", "[" * 100_000, "broken"),
+        ("chat_template.jinja", "\xff", "chat_template.jinja is broken"),
         ("tokenizer_config.json", "{", "broken"),
         ("config.json", "\xff", "broken"),
         ("tokenizer_config.json", '{"chat_template": "{% if %}"}', "chat template, line 1"),

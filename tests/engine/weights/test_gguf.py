@@ -149,6 +149,17 @@ def test_noise_in_the_header_never_escapes(whole: Path, tmp_path: Path) -> None:
     assert [text for text in refusals if "\n" in text] == []
 
 
+def test_endless_nesting_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "nested.gguf"
+    array_of_one_array = struct.pack("<IQ", 9, 1)
+    path.write_bytes(
+        struct.pack("<4sIQQQ1sI", b"GGUF", 3, 0, 1, 1, b"k", 9) + array_of_one_array * 50_000
+    )
+    with pytest.raises(CorruptCheckpointError, match="damaged") as raised:
+        read_model_config(path)
+    assert "\n" not in str(raised.value)
+
+
 def _add_bias(writer: gguf.GGUFWriter) -> None:
     writer.add_tensor("blk.0.attn_q.bias", np.zeros(256, np.float32))
 
@@ -159,6 +170,7 @@ UNSUPPORTED: dict[str, tuple[Callable[[gguf.GGUFWriter], None], str]] = {
         lambda writer: writer.add_rope_scaling_type(gguf.RopeScalingType.YARN),
         "RoPE scaling",
     ),
+    "partial RoPE": (lambda writer: writer.add_rope_dimension_count(32), "rotates 32 of 64"),
     "experts": (lambda writer: writer.add_expert_count(4), "mixture of experts"),
 }
 

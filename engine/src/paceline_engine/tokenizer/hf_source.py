@@ -54,14 +54,25 @@ def load_hf_directory(folder: Path) -> Tokenizer:
 
 
 def _refuse_unknown(description: Json, folder: Path) -> None:
-    kind = (description.get("model") or {}).get("type")
-    decoder = (description.get("decoder") or {}).get("type")
+    kind = _section_type(description, "model", folder)
+    decoder = _section_type(description, "decoder", folder)
+    normalizer = _section_type(description, "normalizer", folder)
     if kind != "BPE" or decoder != _BYTE_LEVEL or description.get("normalizer") is not None:
-        normalizer = (description.get("normalizer") or {}).get("type")
         raise UnsupportedTokenizerError(
             f"{folder}/tokenizer.json: model {kind}, decoder {decoder}, normalizer {normalizer} "
             "is not supported (supported: byte-level BPE without normalizer)"
         )
+
+
+def _section_type(description: Json, name: str, folder: Path) -> object:
+    section = description.get(name)
+    if section is None:
+        return None
+    if not isinstance(section, dict):
+        raise TokenizerLoadError(
+            f"{folder}/tokenizer.json is broken: {name} is not a JSON object; fetch the file again"
+        )
+    return section.get("type")
 
 
 def _vocabulary(library: BpeLibrary, description: Json, options: Json, folder: Path) -> Vocabulary:
@@ -121,10 +132,11 @@ def _template(folder: Path, options: Json, vocabulary: Vocabulary) -> ChatTempla
 def _template_source(folder: Path, options: Json) -> str | None:
     path = folder / "chat_template.jinja"
     if path.is_file():
-        return path.read_text(encoding="utf-8")
+        return _text(path)
     source = options.get("chat_template")
     if isinstance(source, list):  # several templates by name
-        source = {entry["name"]: entry["template"] for entry in source}.get("default")
+        named = [entry for entry in source if isinstance(entry, dict)]
+        source = {entry.get("name"): entry.get("template") for entry in named}.get("default")
     return source if isinstance(source, str) else None
 
 
@@ -134,14 +146,21 @@ def _token_text(options: Json, name: str) -> str:
     return text if isinstance(text, str) else ""
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TokenizerLoadError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise TokenizerLoadError(f"{path} is broken: {error}; fetch the file again") from error
+
+
 def _json(path: Path, *, required: bool = False) -> Json:
     if not path.is_file() and not required:
         return {}
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TokenizerLoadError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
+        value = json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
         raise TokenizerLoadError(f"{path} is broken: {error}; fetch the file again") from error
     if not isinstance(value, dict):
         raise TokenizerLoadError(f"{path} is broken: not a JSON object; fetch the file again")

@@ -205,6 +205,12 @@ def _model_config(path: Path, header: GgufHeader) -> ModelConfig:
     meta = _Metadata(path, header)
     num_heads = meta.integer("llama.attention.head_count")
     hidden_size = meta.integer("llama.embedding_length")
+    head_dim = meta.integer("llama.attention.key_length", hidden_size // max(num_heads, 1))
+    rotated = meta.integer("llama.rope.dimension_count", head_dim)
+    if rotated != head_dim:
+        raise UnsupportedModelError(
+            path, f"rotates {rotated} of {head_dim} dimensions of a head; supported is all of them"
+        )
     return ModelConfig(
         architecture=ARCHITECTURE,
         vocab_size=_embedding_rows(path, header),
@@ -213,7 +219,7 @@ def _model_config(path: Path, header: GgufHeader) -> ModelConfig:
         num_layers=meta.integer("llama.block_count"),
         num_heads=num_heads,
         num_kv_heads=meta.integer("llama.attention.head_count_kv", num_heads),
-        head_dim=meta.integer("llama.attention.key_length", hidden_size // max(num_heads, 1)),
+        head_dim=head_dim,
         context_length=meta.integer("llama.context_length"),
         rope_theta=meta.number("llama.rope.freq_base", 10_000.0),
         rms_norm_eps=meta.number("llama.attention.layer_norm_rms_epsilon", 1e-5),

@@ -80,7 +80,14 @@ def read_header(path: Path, data: mmap.mmap) -> GgufHeader:
         if version not in VERSIONS:
             raise UnsupportedModelError(path, f"has GGUF version {version}, known are 2 and 3")
         return _read_sections(cursor)
-    except (struct.error, UnicodeDecodeError, KeyError, OverflowError, MemoryError) as error:
+    except (
+        struct.error,
+        UnicodeDecodeError,
+        KeyError,
+        OverflowError,
+        MemoryError,
+        RecursionError,  # arrays of arrays of arrays ...
+    ) as error:
         raise CorruptCheckpointError(
             path, "has a damaged or truncated header; download the file again"
         ) from error
