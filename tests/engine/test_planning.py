@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline_engine.config import Device, StepTimeLaw
-from paceline_engine.planning import StartError, parse_law, plan, served_name, usable_cpus
+from paceline_engine.planning import StartError, cpus_within, parse_law, plan, served_name
 from paceline_engine.runner.profiles import PROFILES
 from paceline_engine.scheduler.limits import LiveLimits
 from paceline_engine.server.admin_wire import Knobs, TunablesRequest
@@ -15,6 +15,7 @@ from paceline_engine.server.options import parse
 from paceline_engine.server.tunables import Tunables
 from paceline_engine.tokenizer import load_tokenizer
 from paceline_engine.tokenizer.byte_vocabulary import VOCAB_SIZE
+from paceline_engine.weights import read_model_config
 from tests.support import tiny_llama
 
 TOKENIZER = load_tokenizer(None)
@@ -85,8 +86,46 @@ def test_served_name(flags: list[str], name: str) -> None:
     assert served_name(parse(["serve", *flags])) == name
 
 
-def test_usable_cpus_is_at_least_one() -> None:
-    assert usable_cpus() >= 1
+V1 = "cpu,cpuacct/cpu.cfs"
+
+
+@pytest.mark.parametrize(
+    ("files", "cpus"),
+    [
+        ({}, 8),
+        ({"cpu.max": "max 100000"}, 8),
+        ({"cpu.max": "400000 100000"}, 4),
+        ({"cpu.max": "399999 100000"}, 3),
+        ({"cpu.max": "50000 100000"}, 1),
+        ({"cpu.max": "1600000 100000"}, 8),
+        ({"cpu.max": ""}, 8),
+        ({"cpu/cpu.cfs_quota_us": "250000", "cpu/cpu.cfs_period_us": "100000"}, 2),
+        ({f"{V1}_quota_us": "300000", f"{V1}_period_us": "100000"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "100000"}, 8),
+    ],
+)
+def test_cpus_are_cut_to_the_quota(tmp_path: Path, files: dict[str, str], cpus: int) -> None:
+    for name, content in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{content}\n")
+    assert cpus_within(8, tmp_path) == cpus
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+@pytest.mark.parametrize(("tokens", "fits"), [(512, True), (511, False), (1, False)])
+def test_the_kv_cache_holds_one_longest_request(
+    tmp_path: Path, device: str, tokens: int, fits: bool
+) -> None:
+    model = tiny_llama.write(tmp_path / "model", {"vocab_size": VOCAB_SIZE})
+    memory = tokens * read_model_config(model).kv_bytes_per_token
+    flags = [f"--model={model}", f"--device={device}", f"--kv-cache-memory={memory}"]
+    if fits:
+        assert plan(parse(["serve", *flags]), TOKENIZER, None).kv_capacity_tokens == 512
+        return
+    with pytest.raises(StartError, match="too little memory: the KV cache holds"):
+        plan(parse(["serve", *flags]), TOKENIZER, None)
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulated"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -213,12 +214,17 @@ def _simulated_sizes(options: ServeOptions, model: ModelConfig | None) -> tuple[
     else:
         capacity = options.kv_cache_memory // bytes_per_token
     blocks = capacity // options.block_size
-    if blocks < round_up(model_len, options.block_size) // options.block_size:
-        raise StartError(
-            f"too little memory: the KV cache holds {capacity} tokens and one request may have "
-            f"{model_len}; raise {Flag.KV_CACHE_MEMORY} or lower {Flag.MAX_MODEL_LEN}"
-        )
+    _check_holds_one(blocks, model_len, options.block_size)
     return model_len, blocks
+
+
+def _check_holds_one(blocks: int, model_len: int, block_size: int) -> None:
+    """Whether the KV cache holds one request of full length, on any device."""
+    if blocks * block_size < round_up(model_len, block_size):
+        raise StartError(
+            f"too little memory: the KV cache holds {blocks * block_size} tokens and one request "
+            f"may have {model_len}; raise {Flag.KV_CACHE_MEMORY} or lower {Flag.MAX_MODEL_LEN}"
+        )
 
 
 def _real_sizes(options: ServeOptions, model: ModelConfig, ceiling: int) -> tuple[int, int]:
@@ -232,8 +238,8 @@ def _real_sizes(options: ServeOptions, model: ModelConfig, ceiling: int) -> tupl
     model_len = _model_len(options, model.context_length)
     wanted = options.kv_cache_memory
     num_kv_blocks = None if wanted is None else blocks_in(wanted, model, options.block_size)
-    if num_kv_blocks == 0:
-        raise StartError(f"{Flag.KV_CACHE_MEMORY} {wanted} is less than one KV block takes")
+    if num_kv_blocks is not None:
+        _check_holds_one(num_kv_blocks, model_len, options.block_size)
     try:
         memory = plan_memory(
             model,
@@ -287,16 +293,39 @@ def _coefficient(name: str, number: str) -> float:
 
 def usable_cpus() -> int:
     """CPUs this process may use: its affinity, cut to whole CPUs of its quota."""
-    allowed = len(os.sched_getaffinity(0))
-    quota, period = (_cgroup("cpu.max") or "max 100000").split()[:2]
-    if quota == "max":
-        return allowed
-    return max(1, min(allowed, int(quota) // int(period)))
+    return cpus_within(len(os.sched_getaffinity(0)), CGROUP_DIR)
 
 
-def _cgroup(name: str) -> str | None:
-    """A setting of this process's cgroup (version 2), as seen from inside a container."""
+def cpus_within(allowed: int, cgroup: Path) -> int:
+    """CPUs that a control group leaves, at least 1.
+
+    Formats: Linux `cgroup-v2.rst` and `scheduler/sched-bwc.rst` (version 1).
+
+    Args:
+        allowed: CPUs without a quota.
+        cgroup: Mount of the control groups, as seen from inside a container.
+    """
+    for quota, period in _quotas(cgroup):
+        if quota.isdigit() and period.isdigit() and int(period):
+            return max(1, min(allowed, int(quota) // int(period)))
+    return allowed
+
+
+def _quotas(cgroup: Path) -> Iterator[tuple[str, str]]:
+    """Microseconds per period and the period; a text that is no number means no limit."""
+    both = _setting(cgroup / "cpu.max").split()
+    if len(both) == 2:
+        yield both[0], both[1]
+    for controller in ("cpu", "cpu,cpuacct"):
+        directory = cgroup / controller
+        yield (
+            _setting(directory / "cpu.cfs_quota_us"),
+            _setting(directory / "cpu.cfs_period_us"),
+        )
+
+
+def _setting(path: Path) -> str:
     try:
-        return (CGROUP_DIR / name).read_text(encoding="ascii").strip()
+        return path.read_text(encoding="ascii").strip()
     except OSError:
-        return None
+        return ""
