@@ -118,6 +118,13 @@ def test_sigterm_loses_no_running_request() -> None:
         assert running.wait() == 0
 
 
+def test_sigterm_while_it_loads_ends_at_once() -> None:
+    flags = ("--load-seconds=60", "--drain-grace-seconds=60")
+    with engine_server(*flags, ready=False) as running:
+        running.terminate()
+        assert running.wait(15) == 0
+
+
 def test_sigterm_cuts_what_outlasts_the_drain() -> None:
     flags = ("--drain-grace-seconds=0", "--drain-seconds=0.3")
     with engine_server(*flags, law=SLOW_LAW) as running:

@@ -159,6 +159,8 @@ class _Signals:
     def _on_term(self) -> None:
         _log.info("SIGTERM: draining")
         self._service.drain.begin(terminal=True)
+        if not self._service.client.ready.is_set():
+            self._service.drain.skip_grace()  # nobody was ever sent here
         self.end.set()
 
     def _on_interrupt(self) -> None:

@@ -121,7 +121,10 @@ REQUESTS = _counter(
     "requests_total", "Requests ended, by outcome.", ("model_name", "tier", "outcome")
 )
 REJECTED = _counter(
-    "rejected_total", "Valid requests refused, by reason.", ("model_name", "tier", "reason")
+    "rejected_total",
+    "Requests refused, by reason. Those answered with 503 (not_ready, draining) are counted "
+    "here alone, neither as received nor as samples: another replica serves them.",
+    ("model_name", "tier", "reason"),
 )
 TTFT = _histogram(
     "time_to_first_token_seconds",
