@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from paceline_engine.kernels.choice import choose_kernels
 from paceline_engine.kernels.cpu import artifact
+from paceline_engine.kernels.cpu.library import CpuKernels
 from paceline_engine.runner import cpu, memory_plan
 from paceline_engine.runner.cpu import NON_FINITE, OUTSIDE, CpuRunner, outcome
 from paceline_engine.sampling import SamplingParams
@@ -47,7 +49,8 @@ def run(model: Path, **sizes: int) -> tuple[list[list[int]], int]:
 
 @pytest.fixture(scope="module")
 def alone(model: Path) -> list[list[int]]:
-    """Each request by itself, its prompt in one chunk."""
+    """Each request by itself, its prompt in one chunk, on the compiled kernels."""
+    assert isinstance(choose_kernels(tiny_llama.SHAPE["head_dim"], 16), CpuKernels)
     config = cpu_config(model, vocab_size=VOCABULARY)
     runner = CpuRunner(config)
     prompts, sampling = requests()

@@ -288,7 +288,7 @@ def test_without_work_a_step_is_empty() -> None:
 
 
 def test_a_step_at_256_running_is_decided_in_milliseconds() -> None:
-    """The goal is 1 ms on an idle core; CPU time here, with room for slow and busy machines."""
+    """The goal is 1 ms on an idle core; the bound only catches another order of growth."""
     made = scheduler(
         *[64] * 256,
         max_num_seqs=256,
@@ -297,9 +297,9 @@ def test_a_step_at_256_running_is_decided_in_milliseconds() -> None:
     )
     step(made)
     spent = []
-    for _ in range(20):
+    for _ in range(25):
         before = time.process_time()
         decided = step(made)
         spent.append(time.process_time() - before)
         assert decided.decode_rows == 256
-    assert statistics.median(spent) < 0.005
+    assert statistics.median(spent) < 0.02
