@@ -19,7 +19,7 @@ def test_the_table_is_complete() -> None:
         (Cause.PREFILL, False, BudgetMove.LOWER, False, False, False, False),
         (Cause.PREFILL, True, BudgetMove.LOWER, False, True, False, False),
         (Cause.DECODE, False, BudgetMove.NONE, True, True, False, False),
-        (Cause.DECODE, True, BudgetMove.NONE, True, True, False, False),
+        (Cause.DECODE, True, BudgetMove.NONE, False, True, False, False),
         (Cause.UNKNOWN, False, BudgetMove.NONE, False, False, False, False),
         (Cause.UNKNOWN, True, BudgetMove.NONE, False, True, False, False),
     ],

@@ -10,6 +10,7 @@ from paceline_operator.autopilot.capacity import (
     Bound,
     Terms,
     alone_ttft_ms,
+    attainable,
     capacity_rps,
     steady_state,
 )
@@ -91,3 +92,13 @@ def test_a_looser_target_never_costs_capacity(one: int, other: int) -> None:
     strict = capacity_rps(plant(), replace(TERMS, ttft_ms=low))[0]
     loose = capacity_rps(plant(), replace(TERMS, ttft_ms=high))[0]
     assert loose >= strict - 1e-3
+
+
+@pytest.mark.parametrize("ratio", [0.99, 1.01])
+def test_what_an_idle_replica_holds_has_a_capacity_and_nothing_else(ratio: float) -> None:
+    model = plant()
+    terms = replace(TERMS, itl_ms=None, ttft_ms=alone_ttft_ms(model, TERMS) / ratio)
+    found = attainable(model, terms)
+    assert (found.ttft_ms is not None) is (ratio < 1)
+    assert (capacity_rps(model, terms)[0] > 0.001) is (ratio < 1)
+    assert capacity_rps(model, found)[0] > 0.001

@@ -218,6 +218,46 @@ def test_a_squeeze_ends_when_traffic_stops_and_replicas_can_go() -> None:
     assert plant.replicas == 1
 
 
+def slow_decoding(itl_ms: int, ttft_ms: int = 3000) -> FleetPlant:
+    """One sequence alone takes 31 ms a token."""
+    return FleetPlant(
+        policy=auto(ttft_ms, itl_ms, batch_max=1024, max_num_seqs=64),
+        step_time=lambda p, d, _k, _x: (30 + 0.05 * p + 0.9 * d) / 1e3,
+        rate=lambda t: 1.0 if t < 60 else 6.0,
+        shape=Shape(prompt=(50, 100), output=(50, 100)),
+        replicas=1,
+    )
+
+
+def test_an_itl_target_no_replica_can_hold_costs_no_throughput() -> None:
+    plant = slow_decoding(itl_ms=25)
+    plant.run(60)
+    budget = plant.budget
+    plant.run(240)
+    assert plant.ticks[-1].feasibility.feasible is False
+    assert plant.knobs is not None
+    assert plant.knobs.max_num_running_seqs == 64
+    assert plant.budget == budget
+    assert attained(plant, TTFT) >= 0.95
+    assert plant.replicas <= 2  # sized by what first tokens and throughput ask for
+
+
+def test_a_ttft_target_no_replica_can_hold_does_not_end_scaling() -> None:
+    plant = FleetPlant(
+        policy=auto(300, 200, batch_max=1024, max_num_seqs=32),
+        step_time=A100_8B,
+        rate=lambda t: 0.5 if t < 120 else 5.0,
+        shape=Shape(prompt=(6000, 9000), output=(20, 60)),
+        replicas=1,
+    )
+    plant.run(120)
+    assert plant.replicas == 1
+    plant.run(420)  # the backlog of the step is gone as well
+    assert plant.ticks[-1].feasibility.feasible is False
+    work_s = 7500 * 0.0668e-3 + 8 * 0.0026  # of one prompt on one replica
+    assert 5 * work_s / 0.9 <= plant.replicas <= 2 * 5 * work_s / 0.85
+
+
 def test_a_slower_device_pulls_the_budget_down() -> None:
     slow = {"by": 1.0}
     plant = FleetPlant(

@@ -44,14 +44,15 @@ class Stance:
 
 
 # (ITL violated by, TTFT violated) -> stance. A larger budget never helps ITL, a smaller one
-# never TTFT; with both violated only replicas help, and the budget still goes to its cap.
+# never TTFT; a squeeze helps ITL and costs TTFT. With both violated only replicas help, and
+# the budget still goes to its cap.
 TABLE: dict[tuple[Cause, bool], Stance] = {
     (Cause.NONE, False): Stance(budget=BudgetMove.ANY, scale_in=True),
     (Cause.NONE, True): Stance(budget=BudgetMove.RAISE, out_late=True),
     (Cause.PREFILL, False): Stance(budget=BudgetMove.LOWER),
     (Cause.PREFILL, True): Stance(budget=BudgetMove.LOWER, out_now=True),
     (Cause.DECODE, False): Stance(budget=BudgetMove.NONE, squeeze=True, out_now=True),
-    (Cause.DECODE, True): Stance(budget=BudgetMove.NONE, squeeze=True, out_now=True),
+    (Cause.DECODE, True): Stance(budget=BudgetMove.NONE, out_now=True),
     (Cause.UNKNOWN, False): Stance(budget=BudgetMove.NONE),
     (Cause.UNKNOWN, True): Stance(budget=BudgetMove.NONE, out_now=True),
 }

@@ -6,7 +6,7 @@ step, and the tail of that wait is taken as exponential (M/G/1 in heavy traffic)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, log, sqrt
 
@@ -102,14 +102,40 @@ def bound(plant: Plant, terms: Terms, state: State) -> Bound | None:
         (Bound.PREFILL, state.busy, MOST_BUSY),
         (Bound.SEQUENCES, state.rows + sqrt(state.rows), float(terms.running_seqs)),
         (Bound.KV, tokens, _limit(terms.kv_capacity_tokens, MOST_KV)),
-        (Bound.ITL, state.decode_ms, _limit(terms.itl_ms, 1 - terms.margin)),
-        (Bound.TTFT, state.ttft_p95_ms, _limit(terms.ttft_ms, TTFT_SHARE)),
+        (Bound.ITL, state.decode_ms, itl_limit_ms(plant, terms)),
+        (Bound.TTFT, state.ttft_p95_ms, _ttft_limit(plant, terms)),
     )
     return next((kind for kind, value, limit in limits if value > limit), None)
 
 
 def _limit(value: float | None, share: float) -> float:
     return share * value if value else float("inf")
+
+
+def itl_limit_ms(plant: Plant, terms: Terms) -> float:
+    """Longest decode-only step; the reserve shrinks where one sequence alone would break it."""
+    if not terms.itl_ms:
+        return float("inf")
+    middle_ms = (plant.decode_ms(1.0) + terms.itl_ms) / 2
+    return max((1 - terms.margin) * terms.itl_ms, min(terms.itl_ms, middle_ms))
+
+
+def _ttft_limit(plant: Plant, terms: Terms) -> float:
+    """Keeps a reserve, but never so much that nothing fits where an idle replica holds it."""
+    if not terms.ttft_ms:
+        return float("inf")
+    alone_ms = alone_ttft_ms(plant, terms)
+    return max(TTFT_SHARE * terms.ttft_ms, min(terms.ttft_ms, (alone_ms + terms.ttft_ms) / 2))
+
+
+def attainable(plant: Plant, terms: Terms) -> Terms:
+    """The terms without objectives that even an idle replica misses: none can be sized for."""
+    itl_ms, ttft_ms = terms.itl_ms, terms.ttft_ms
+    if itl_ms and plant.decode_ms(1.0) > itl_ms:
+        itl_ms = None
+    if ttft_ms and alone_ttft_ms(plant, terms) > ttft_ms:
+        ttft_ms = None
+    return replace(terms, itl_ms=itl_ms, ttft_ms=ttft_ms)
 
 
 def capacity_rps(plant: Plant, terms: Terms) -> tuple[float, Bound | None]:
@@ -129,9 +155,17 @@ def capacity_rps(plant: Plant, terms: Terms) -> tuple[float, Bound | None]:
 
 
 def alone_ttft_ms(plant: Plant, terms: Terms) -> float:
-    """First token of the 95th percentile prompt on an idle replica."""
+    """First token of the 95th percentile prompt where nothing waits.
+
+    The one measure of whether a TTFT target can be met at all, here and for the status.
+    """
     tokens = plant.workload.prompt_p95 * plant.workload.computed_share
-    return OVERHEAD_MS + _service_ms(plant, terms, 0.0, tokens)
+    return around_ms(plant) + _service_ms(plant, terms, 0.0, tokens)
+
+
+def around_ms(plant: Plant) -> float:
+    """What a first token takes besides its own steps: the running step ends first."""
+    return OVERHEAD_MS + plant.decode_ms(1.0)
 
 
 def _service_ms(plant: Plant, terms: Terms, rows: float, tokens: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paceline_operator.autopilot import phrases
-from paceline_operator.autopilot.capacity import OVERHEAD_MS, alone_ttft_ms
+from paceline_operator.autopilot.capacity import alone_ttft_ms, around_ms
 from paceline_operator.autopilot.decision import Feasibility
 from paceline_operator.autopilot.situation import Situation
 
@@ -53,7 +53,8 @@ def _ttft_problem(s: Situation) -> str | None:
     return (
         f"A prompt of {tokens:.0f} tokens (95th percentile) needs {phrases.ms(alone_ms)} on an "
         f"idle replica: {tokens:.0f} tokens in steps of {budget} at "
-        f"{phrases.ms(s.plant.full_ms(budget, 0.0))} each, and {OVERHEAD_MS:.0f} ms around them; "
+        f"{phrases.ms(s.plant.full_ms(budget, 0.0))} each, and "
+        f"{phrases.ms(around_ms(s.plant))} around them; "
         f"the TTFT target is {phrases.ms(target)}. More replicas cannot help."
     )
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from math import ceil
 
 from paceline_operator.autopilot import phrases
-from paceline_operator.autopilot.arbitration import Cause
-from paceline_operator.autopilot.capacity import steady_state
+from paceline_operator.autopilot.arbitration import BudgetMove, Cause
+from paceline_operator.autopilot.capacity import itl_limit_ms, steady_state
 from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.knob_moves import budget_move, hold, seqs_move, step_text
 from paceline_operator.autopilot.move import Move
@@ -18,21 +18,29 @@ CUT_FACTOR = 0.75
 CUT_COOLDOWN_S = 20.0
 SQUEEZE_LASTS_S = 30.0
 MOST_MARGIN = 0.40
+MARGIN_PER_CUT = 0.05
 CERTAIN_SDS = 2.0
 
 
 def squeeze(s: Situation) -> Move | None:
     """Decode-bound: fewer sequences at once now, and a replica is asked for."""
-    target = s.itl_target_ms
-    if s.cause is not Cause.DECODE or target is None:
+    if not s.stance.squeeze or s.itl_target_ms is None:
         return None
     now = s.knobs.max_num_running_seqs
-    allowed_ms = (1 - s.margin) * target
     running = min(now, ceil(s.plant.workload.rows_p95))
-    fitting = (r for r in range(running - 1, 0, -1) if s.plant.decode_ms(r) <= allowed_ms)
-    seqs = max(next(fitting, 1), running // 2, 1)
+    seqs = _helping(s, running)
+    if seqs is None:
+        text = " By the model no smaller number of sequences would hold it."
+        return hold(s, Reason.INFEASIBLE, _decode_text(s) + text)
+    if not (s.plant.decode_trusted_at(seqs) and s.plant.decode_trusted_at(running)):
+        text = " The step-time model is still learning; sequences are not squeezed by it."
+        return hold(s, Reason.MODEL_LEARNING, _decode_text(s) + text)
+    seqs = max(seqs, running // 2, 1)
     if seqs >= now:
-        return hold(s, Reason.ITL_DECODE_BOUND, _decode_text(s) + " One sequence is the least.")
+        return hold(s, Reason.ITL_DECODE_BOUND, _decode_text(s) + " Nothing is left to squeeze.")
+    if _still_ending(s):
+        text = "Running sequences were just lowered; the older ones have to end first."
+        return hold(s, Reason.COOLDOWN, text)
     memory = replace(
         s.memory,
         squeezed_seqs=s.memory.squeezed_seqs or now,
@@ -42,11 +50,31 @@ def squeeze(s: Situation) -> Move | None:
     return seqs_move(s, seqs, Reason.ITL_DECODE_BOUND, message, memory)
 
 
+def _helping(s: Situation, running: int) -> int | None:
+    """Most sequences, fewer than run now, that decode within the target; None for none."""
+    if s.plant.decode_ms(1.0) > (s.itl_target_ms or 0.0):
+        return None
+    allowed_ms = itl_limit_ms(s.plant, s.terms(s.knobs.max_num_batched_tokens))
+    fitting = (r for r in range(running - 1, 0, -1) if s.plant.decode_ms(r) <= allowed_ms)
+    return next(fitting, None)
+
+
+def _still_ending(s: Situation) -> bool:
+    """Whether the last squeeze cannot have had its effect yet."""
+    if s.memory.squeezed_seqs is None:
+        return False
+    most = s.knobs.max_num_running_seqs
+    since_s = s.now_s - s.memory.lowered_at_s
+    return since_s < CUT_COOLDOWN_S or any(p.running > most for p in s.fleet.serving)
+
+
 def above_cap(s: Situation) -> Move | None:
     """The budget breaks the ITL target by the model: down to the cap at once."""
     now, cap = s.knobs.max_num_batched_tokens, s.cap_or_floor
     if s.itl_target_ms is None or cap >= now:
         return None
+    if s.cap is None and not (s.itl_violated and s.stance.budget is BudgetMove.LOWER):
+        return None  # not even the floor fits: only measured trouble is worth the throughput
     if not (s.model_trusted or (s.model_usable and _surely_breaks(s, now))):
         return None
     if now - cap < DEAD_BAND * now and not s.itl_violated:
@@ -69,6 +97,8 @@ def itl_feedback(s: Situation) -> Move | None:
     if s.cause is Cause.UNKNOWN:
         text = "ITL is missed, but no kind of engine step explains it; the budget would not help."
         return hold(s, Reason.ITL_UNEXPLAINED, text)
+    if s.stance.budget is not BudgetMove.LOWER:
+        return hold(s, Reason.ITL_DECODE_BOUND, _decode_text(s) + " Only replicas can help.")
     budget = s.ladder().down(CUT_FACTOR * now)
     if budget >= now:
         text = "ITL is missed at the smallest budget; nothing is left to cut."
@@ -76,7 +106,8 @@ def itl_feedback(s: Situation) -> Move | None:
     if s.now_s - s.memory.lowered_at_s < CUT_COOLDOWN_S:
         return hold(s, Reason.COOLDOWN, "The budget was just lowered; waiting for its effect.")
     learned = 1 - s.plant.full_ms(budget) / target
-    margin = min(MOST_MARGIN, max(s.memory.margin, learned))
+    most = min(MOST_MARGIN, s.memory.margin + MARGIN_PER_CUT)
+    margin = min(most, max(s.memory.margin, learned))
     message = f"Budget {now} -> {budget}: ITL is missed in steps with prompt tokens."
     memory = replace(s.memory, margin=margin)
     return budget_move(s, budget, Reason.ITL_PREFILL_BOUND, message, memory=memory)

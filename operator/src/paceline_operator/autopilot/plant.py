@@ -44,6 +44,10 @@ class Plant:
         """Relative standard deviation of `full_ms`."""
         return self.prefill.relative_sd(self._full(budget, None))
 
+    def decode_trusted_at(self, rows: float) -> bool:
+        """Whether the model of decoding is good enough to act on at this many sequences."""
+        return self.decode.relative_sd(self._rows(rows, None)) <= TRUSTED_SD
+
     def trusted_at(self, budget: float) -> bool:
         """Whether the model is good enough to act on at this budget."""
         return self.uncertainty(budget) <= TRUSTED_SD

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot.arbitration import Cause
 from paceline_operator.autopilot.capacity import Bound
 from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.memory import Memory
@@ -20,6 +21,7 @@ LEAST_FACTOR = 0.3
 FACTOR_EVERY_S = 30.0
 LEAST_RPS = 0.001
 _QUIET_WINDOW_S = 10.0
+_ONE_MORE_TO_DECODE = "Decoding alone exceeds the ITL target: one more replica."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +75,9 @@ def corrected(s: Situation, found: Need) -> Memory:
         return memory
     use = s.demand.now_rps / max(1e-9, rps * max(1, len(s.fleet.serving)))
     factor = memory.capacity_factor
-    if s.ttft_violated and use < 1.0 and not _queue_left(s):
+    if s.ttft_wants_capacity and use < 1.0 and not _queue_left(s):
         factor = max(LEAST_FACTOR, factor * FACTOR_STEP)
-    elif not s.ttft_violated and use > 0.5 and factor < 1.0:
+    elif not s.ttft_wants_capacity and use > 0.5 and factor < 1.0:
         factor = min(1.0, factor * FACTOR_RECOVERY)
     if factor == memory.capacity_factor:
         return memory
@@ -134,18 +136,24 @@ def _backlog_rps(s: Situation) -> float:
 
 
 def _feedback(s: Situation, *, feasible: bool) -> tuple[Reason, str] | None:
-    if not feasible or coming(s):
+    if coming(s):
         return None
-    if s.memory.squeezed_seqs is not None and (len(s.fleet.serving) <= s.memory.squeezed_replicas):
-        return Reason.ITL_DECODE_BOUND, "Decoding alone exceeds the ITL target: one more replica."
-    stance = s.stance
-    if not s.ttft_violated or not (stance.out_now or stance.out_late):
-        return None
+    squeezed = s.memory.squeezed_seqs is not None
+    if feasible and squeezed and len(s.fleet.serving) <= s.memory.squeezed_replicas:
+        return Reason.ITL_DECODE_BOUND, _ONE_MORE_TO_DECODE
     if s.since_capacity.length_s < _QUIET_WINDOW_S:
         return None
-    if stance.out_late and not _budget_exhausted(s):
-        return None
-    return Reason.TTFT_QUEUE, "TTFT is missed and the budget can do no more: one more replica."
+    if feasible and s.cause is Cause.DECODE and s.stance.out_now:
+        return Reason.ITL_DECODE_BOUND, _ONE_MORE_TO_DECODE
+    if _late_for_want_of_replicas(s):
+        return Reason.TTFT_QUEUE, "TTFT is missed and the budget can do no more: one more replica."
+    return None
+
+
+def _late_for_want_of_replicas(s: Situation) -> bool:
+    if not s.ttft_wants_capacity:
+        return False
+    return s.stance.out_now or (s.stance.out_late and _budget_exhausted(s))
 
 
 def _budget_exhausted(s: Situation) -> bool:

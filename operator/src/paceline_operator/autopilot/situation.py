@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot.arbitration import Cause, Stance, stance
 from paceline_operator.autopilot.attainment import measure
-from paceline_operator.autopilot.capacity import Bound, Terms, capacity_rps
+from paceline_operator.autopilot.capacity import Bound, Terms, attainable, capacity_rps
 from paceline_operator.autopilot.decision import SloMeasurement
 from paceline_operator.autopilot.demand import Demand, forecast
 from paceline_operator.autopilot.fleet import DataClass, FleetObservation, PodObservation, Tunables
@@ -202,9 +202,26 @@ class Situation:
             kv_capacity_tokens=min(pools, default=None),
         )
 
+    @cached_property
+    def attainable(self) -> tuple[float | None, float | None]:
+        """TTFT and ITL targets that an idle replica meets at its best budget."""
+        found = attainable(self.plant, self.terms(self.cap_or_floor))
+        return found.ttft_ms, found.itl_ms
+
+    @cached_property
+    def ttft_wants_capacity(self) -> bool:
+        """Whether first tokens are late although an idle replica would give them in time."""
+        hopeless = self.ttft_target_ms is not None and self.attainable[0] is None
+        return self.ttft_violated and not hopeless
+
     def capacity_at(self, budget: int) -> tuple[float, Bound | None]:
-        """Corrected requests per second of one replica, and what ends them there."""
-        rps, limit = capacity_rps(self.plant, self.terms(budget))
+        """Corrected requests per second of one replica, and what ends them there.
+
+        Of what can be met: a target that nothing meets says nothing about the right size.
+        """
+        ttft_ms, itl_ms = self.attainable
+        terms = replace(self.terms(budget), ttft_ms=ttft_ms, itl_ms=itl_ms)
+        rps, limit = capacity_rps(self.plant, terms)
         return rps * self.memory.capacity_factor, limit
 
     @cached_property
