@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _OBJECT = ("namespace", "name")
@@ -45,6 +47,12 @@ class Instruments:
         self.queue_depth = Gauge(
             "paceline_operator_queue_depth", "Objects waiting for a pass.", registry=registry
         )
+
+    def attain(self, namespace: str, name: str, ratios: Mapping[str, float]) -> None:
+        """Show the objectives there are now, and no series of one that was removed."""
+        self.attainment.remove_by_labels({"namespace": namespace, "name": name})
+        for slo, ratio in ratios.items():
+            self.attainment.labels(namespace, name, slo).set(ratio)
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of an object that is gone."""

@@ -224,9 +224,12 @@ def _show(ctx: Context, seen: Observed, status: InferenceServiceStatus) -> None:
     shown.replicas.labels(*labels).set(status.desired_replicas or 0)
     shown.ready.labels(*labels).set(status.ready_replicas)
     shown.budget.labels(*labels).set(status.budget.desired or 0)
-    for slo in status.slos:
-        if slo.attainment_percent is not None:
-            shown.attainment.labels(*labels, slo.name).set(slo.attainment_percent / 100)
+    ratios = {
+        slo.name: slo.attainment_percent / 100
+        for slo in status.slos
+        if slo.attainment_percent is not None
+    }
+    shown.attain(*labels, ratios)
 
 
 def _delay(seen: Observed, plan: Plan) -> float:
