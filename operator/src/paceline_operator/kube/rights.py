@@ -31,12 +31,6 @@ RIGHTS: tuple[Right, ...] = (
     Right(v1alpha1.GROUP, "inferenceservices", ("get", "list", "watch"), "what to reconcile"),
     Right(v1alpha1.GROUP, "inferenceservices/status", ("patch",), "one status write a tick"),
     Right(
-        v1alpha1.GROUP,
-        "inferenceservices/finalizers",
-        ("update",),
-        "owner references that block owner deletion, where that admission check is on",
-    ),
-    Right(
         "apps",
         "deployments",
         ("get", "list", "watch", "create", "patch"),
