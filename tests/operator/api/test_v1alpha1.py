@@ -16,6 +16,7 @@ from paceline_operator.api.v1alpha1 import (
     BudgetStatus,
     Condition,
     DecisionStatus,
+    ExplainedDecision,
     InferenceServiceSpec,
     InferenceServiceStatus,
     Scaling,
@@ -119,7 +120,7 @@ def full_status() -> InferenceServiceStatus:
             ),
         ),
         model={"decode": {"a": 9.8}},
-        last_decision=decision,
+        last_decision=ExplainedDecision(**dict(decision), inputs={"offeredRps": 1.5}),
         decisions=(decision,) * MAX_DECISIONS,
         conditions=(
             Condition(

@@ -79,6 +79,13 @@ def test_a_move_is_shown_before_a_hold_of_the_same_tick() -> None:
     assert last.action == "Raise"
 
 
+def test_the_newest_decision_shows_its_figures_and_the_record_does_not() -> None:
+    figured = replace(DECISION, inputs={"offeredRps": 1.23456, "windowS": 10, "cause": None})
+    found = dump(made(tick=tick(figured)))
+    assert found["lastDecision"]["inputs"] == {"offeredRps": 1.235, "windowS": 10}
+    assert [each.get("inputs") for each in found["decisions"]] == [None]
+
+
 def test_a_pass_without_the_autopilot_keeps_what_it_said() -> None:
     first = made(tick=tick(DECISION))
     second = made(first, tick=None)

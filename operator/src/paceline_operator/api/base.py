@@ -79,8 +79,9 @@ Quantity = Annotated[
     Field(min_length=1, max_length=32),
     checked(
         Rule(
-            "isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",
-            "must be a positive quantity such as 512Mi or 4Gi",
+            "isQuantity(self) && quantity(self).isInteger() && "
+            "quantity(self).isGreaterThan(quantity('0'))",
+            "must be a positive quantity of whole bytes such as 512Mi or 4Gi",
         )
     ),
 ]

@@ -92,6 +92,13 @@ class DecisionStatus(Model):
     """Cause in plain words, with the numbers."""
 
 
+class ExplainedDecision(DecisionStatus):
+    """A decision with the figures it was made from."""
+
+    inputs: Annotated[dict[str, Any] | None, free()] = None
+    """The figures it was made from, units in the names."""
+
+
 class Summary(Model):
     """Short strings for the columns of `kubectl get`."""
 
@@ -126,7 +133,7 @@ class InferenceServiceStatus(Model):
     """Each objective as measured."""
     model: Annotated[dict[str, Any] | None, free()] = None
     """Estimate of the engines' step time."""
-    last_decision: DecisionStatus | None = None
+    last_decision: ExplainedDecision | None = None
     """The newest decision, also one to hold."""
     decisions: Annotated[tuple[DecisionStatus, ...], Field(max_length=MAX_DECISIONS)] = ()
     """The last changes, newest last."""

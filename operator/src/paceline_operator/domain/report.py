@@ -19,6 +19,7 @@ from paceline_operator.api.status import (
     BudgetStatus,
     Condition,
     DecisionStatus,
+    ExplainedDecision,
     InferenceServiceStatus,
     SloStatus,
 )
@@ -96,7 +97,7 @@ def with_moves(
         return before
     return before.model_copy(
         update={
-            "last_decision": _decision(moves[-1]),
+            "last_decision": _explained(moves[-1]),
             "decisions": _joined(before.decisions, moves),
         }
     )
@@ -157,12 +158,18 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
-def _last(tick: Tick | None) -> DecisionStatus | None:
+def _last(tick: Tick | None) -> ExplainedDecision | None:
     """The decision to show: the last one that moved something, else the last one."""
     if tick is None or not tick.decisions:
         return None
     moved = [each for each in tick.decisions if each.applied]
-    return _decision((moved or list(tick.decisions))[-1])
+    return _explained((moved or list(tick.decisions))[-1])
+
+
+def _explained(decision: Decision) -> ExplainedDecision:
+    """A decision with the figures it was made from."""
+    figures = {k: _rounded(v) for k, v in decision.inputs.items() if v is not None}
+    return ExplainedDecision(**dict(_decision(decision)), inputs=figures or None)
 
 
 def _decision(decision: Decision) -> DecisionStatus:
