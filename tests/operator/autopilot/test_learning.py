@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from paceline_operator.autopilot.fleet import FleetObservation, Tunables
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
@@ -68,13 +70,33 @@ def test_a_start_that_took_for_ever_counts_no_longer_than_the_longest() -> None:
     assert learn(fleet(pods=(served,)), memory, 9000.0).cold_starts_s == (900.0,)
 
 
-def test_a_budget_is_proven_by_full_steps_after_the_last_move() -> None:
+def running(*budgets: int) -> FleetObservation:
+    """Engines with these budgets in force, and full steps in the newest slice."""
     full = window(counters={Counter.STEPS_AT_BUDGET: 3.0})
+    base = pod().tunables
+    assert base is not None
+    pods = (
+        pod(n, tunables=replace(base, effective=budget) if budget else None)
+        for n, budget in enumerate(budgets)
+    )
     knobs = Tunables(max_num_batched_tokens=640, max_num_running_seqs=64)
-    seen = fleet(slices=(full,), desired_tunables=knobs)
-    assert learn(seen).proven_budget == 640
-    assert learn(seen, Memory(raised_at_s=997.0)).proven_budget == 0
-    assert learn(seen, Memory(proven_budget=1024, proven_at_s=900.0)).proven_budget == 1024
+    return fleet(pods=tuple(pods), slices=(full,), desired_tunables=knobs)
+
+
+AGREED = Memory(acknowledged_budget=640, acknowledged_at_s=995.0)
+
+
+def test_a_budget_is_proven_by_full_steps_after_all_engines_took_it() -> None:
+    assert learn(running(640, 640), AGREED).proven_budget == 640
+    larger = replace(AGREED, proven_budget=1024, proven_at_s=900.0)
+    assert learn(running(640, 640), larger).proven_budget == 1024
+
+
+@pytest.mark.parametrize("budgets", [(512, 512), (640, 512), (640, 0), ()])
+def test_a_budget_is_not_proven_by_engines_without_it(budgets: tuple[int, ...]) -> None:
+    """The slice that a move ends, or begins, ran with the old budget at least in part."""
+    assert learn(running(*budgets), AGREED).proven_budget == 0
+    assert learn(running(640, 640), Memory(raised_at_s=995.0)).proven_budget == 0
 
 
 def test_manual_replicas_are_dated() -> None:

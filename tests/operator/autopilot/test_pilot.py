@@ -318,6 +318,30 @@ def test_each_guard_holds_a_scale_in_back() -> None:
 SQUEEZED = {"squeezed_seqs": 64, "squeezed_replicas": 3, "lowered_at_s": NOW - 60}
 
 
+def test_pods_a_quota_refuses_are_not_waited_for_for_ever() -> None:
+    ordered = replace(rested(), scaled_out_at_s=NOW - 300)
+    seen = calm(desired_replicas=4)
+    assert scaled(auto(), seen, ordered).action is Action.SCALE_IN
+    lately = replace(ordered, scaled_out_at_s=NOW - 20)
+    assert scaled(auto(), seen, lately).reason is Reason.CAPACITY_PENDING
+
+
+def late_first_tokens(**more: Any) -> FleetObservation:
+    seen = calm(**more)
+    late = {f"{TTFT}@1000": SloCounts(20, 20), f"{ITL}@100": SloCounts(100, 0)}
+    return replace(seen, slices=tuple(replace(w, slo=late) for w in seen.slices))
+
+
+def test_no_replica_is_asked_for_while_ordered_ones_are_stuck() -> None:
+    given_policy = auto(tuning_mode=Mode.OFF, max_replicas=20)
+    more = scaled(given_policy, late_first_tokens(), rested())
+    assert (more.reason, more.after) == (Reason.TTFT_QUEUE, 4)
+    stuck = pod(9, ready=False, ready_since_s=None, created_s=NOW - 500)
+    pods = (pod(1), pod(2), pod(3), stuck)
+    decision = scaled(given_policy, late_first_tokens(pods=pods), rested())
+    assert decision.action is Action.HOLD
+
+
 def dark(*numbers: int) -> FleetObservation:
     made = (pod(n, data=DataClass.STALE if n in numbers else DataClass.FRESH) for n in range(1, 11))
     return calm(pods=tuple(made))

@@ -15,15 +15,16 @@ from paceline_operator.autopilot.window import Counter, StepClass, Window
 COLD_STARTS_KEPT = 5
 LONGEST_COLD_START_S = 900.0
 FIRST_SEEN_WITHIN_S = 60.0
+_SAME_S = 1e-3
 PROVEN_LASTS_S = 1800.0
 
 
 def learned(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) -> Memory:
     """Memory with the new slices, the newest cold starts and the manual replicas in it."""
-    memory = _for_template(memory, fleet.template_hash)
+    memory = _acknowledged(_for_template(memory, fleet.template_hash), fleet, now_s)
     for window in fleet.slices:
         if window.end_s > memory.learned_until_s:
-            memory = _from_slice(policy, fleet, memory, window)
+            memory = _from_slice(policy, memory, window)
     memory = _cold_starts(memory, fleet, now_s)
     return noted(policy, memory, now_s)
 
@@ -45,7 +46,7 @@ def _for_template(memory: Memory, template_hash: str) -> Memory:
     )
 
 
-def _from_slice(policy: Policy, fleet: FleetObservation, memory: Memory, window: Window) -> Memory:
+def _from_slice(policy: Policy, memory: Memory, window: Window) -> Memory:
     prior = prior_of(policy.profile)
     decode = window.moments(StepClass.DECODE_ONLY)
     prefill = window.moments(StepClass.MIXED, StepClass.PREFILL_ONLY)
@@ -55,20 +56,28 @@ def _from_slice(policy: Policy, fleet: FleetObservation, memory: Memory, window:
         prefill_fit=fit.learn(memory.prefill_fit, prefill, fit.PREFILL, prior.prefill),
         learned_until_s=window.end_s,
     )
-    return _proven(fleet, memory, window)
+    return _proven(memory, window)
 
 
-def _proven(fleet: FleetObservation, memory: Memory, window: Window) -> Memory:
-    """Full-budget steps in a slice that began after the last live move prove the budget."""
+def _acknowledged(memory: Memory, fleet: FleetObservation, now_s: float) -> Memory:
+    """Since when all engines work with a budget; a pod without an answer breaks it."""
+    reports = (p.tunables.effective if p.tunables else 0 for p in fleet.serving)
+    budget = min(reports, default=0)
+    if budget == memory.acknowledged_budget:
+        return memory
+    return replace(memory, acknowledged_budget=budget, acknowledged_at_s=now_s)
+
+
+def _proven(memory: Memory, window: Window) -> Memory:
+    """Full-budget steps in a slice that began with that budget in force everywhere prove it."""
     if window.end_s - memory.proven_at_s > PROVEN_LASTS_S:
         memory = replace(memory, proven_budget=0)
-    tunables = fleet.desired_tunables
-    moved_s = max(memory.lowered_at_s, memory.raised_at_s)
-    if tunables is None or window.start_s < moved_s or not window.count(Counter.STEPS_AT_BUDGET):
+    began_earlier = window.start_s < memory.acknowledged_at_s - _SAME_S
+    if began_earlier or not window.count(Counter.STEPS_AT_BUDGET):
         return memory
-    if tunables.max_num_batched_tokens < memory.proven_budget:
+    if not memory.proven_budget <= memory.acknowledged_budget > 0:
         return memory
-    return replace(memory, proven_budget=tunables.max_num_batched_tokens, proven_at_s=window.end_s)
+    return replace(memory, proven_budget=memory.acknowledged_budget, proven_at_s=window.end_s)
 
 
 def _cold_starts(memory: Memory, fleet: FleetObservation, now_s: float) -> Memory:

@@ -48,6 +48,8 @@ class Memory:
         learned_until_s: End of the last slice that was learned from.
         proven_budget: Largest budget at which full-budget steps were seen.
         proven_at_s: When it was last seen.
+        acknowledged_budget: Smallest budget that a serving engine reports, 0 while one does not.
+        acknowledged_at_s: Since when.
         margin: Share of the ITL target the model keeps free; trimmed by feedback.
         margin_at_s: When it was last integrated.
         capacity_factor: Correction of the predicted capacity by TTFT feedback.
@@ -76,6 +78,8 @@ class Memory:
     learned_until_s: float = 0.0
     proven_budget: int = 0
     proven_at_s: float = 0.0
+    acknowledged_budget: int = 0
+    acknowledged_at_s: float = 0.0
     margin: float = 0.10
     margin_at_s: float = 0.0
     capacity_factor: float = 1.0

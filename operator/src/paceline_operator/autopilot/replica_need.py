@@ -60,8 +60,12 @@ def need(s: Situation, *, feasible: bool) -> Need:
 
 def coming(s: Situation) -> bool:
     """Whether replicas already ordered do not serve yet and are not overdue."""
+    if s.young_pending:
+        return True
+    # What a quota or an admission refuses never exists: it is waited for no longer.
     existing = sum(not pod.draining for pod in s.fleet.pods)
-    return bool(s.young_pending) or existing < s.fleet.desired_replicas
+    ordered_lately = s.now_s - s.memory.scaled_out_at_s <= 2 * s.cold_start_s
+    return existing < s.fleet.desired_replicas and ordered_lately
 
 
 def corrected(s: Situation, found: Need) -> Memory:
@@ -136,8 +140,8 @@ def _backlog_rps(s: Situation) -> float:
 
 
 def _feedback(s: Situation, *, feasible: bool) -> tuple[Reason, str] | None:
-    if coming(s):
-        return None
+    if coming(s) or len(s.fleet.serving) < s.fleet.desired_replicas:
+        return None  # more are ordered than serve: still more orders bring nothing
     squeezed = s.memory.squeezed_seqs is not None
     if feasible and squeezed and len(s.fleet.serving) <= s.memory.squeezed_replicas:
         return Reason.ITL_DECODE_BOUND, _ONE_MORE_TO_DECODE
