@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline_operator.api.v1alpha1 import Mode, Pause
+from paceline_operator.api.v1alpha1 import Mode, Pause, SloMetric
 from paceline_operator.autopilot import pilot
 from paceline_operator.autopilot.decision import (
     Action,
@@ -28,7 +28,7 @@ from paceline_operator.autopilot.fleet import (
     Tunables,
 )
 from paceline_operator.autopilot.memory import Memory, Recommendation
-from paceline_operator.autopilot.policy import Policy, budget_floor
+from paceline_operator.autopilot.policy import Objective, Policy, budget_floor
 from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, Window
 from tests.operator.autopilot.build import ITL, TTFT, auto, fleet, moments, pod, policy, window
 
@@ -330,6 +330,19 @@ def late_first_tokens(**more: Any) -> FleetObservation:
     seen = calm(**more)
     late = {f"{TTFT}@1000": SloCounts(20, 20), f"{ITL}@100": SloCounts(100, 0)}
     return replace(seen, slices=tuple(replace(w, slo=late) for w in seen.slices))
+
+
+def test_whole_answers_that_are_late_move_budget_and_replicas_on_their_own() -> None:
+    objective = Objective(name="answer", metric=SloMetric.E2E, target_ms=1000)
+    given_policy = replace(auto(max_replicas=20), objectives=(objective,))
+    late = {"answer@1000": SloCounts(20, 20)}
+    seen = replace(calm(), slices=tuple(replace(w, slo=late) for w in calm().slices))
+    tick = pilot.step(given_policy, seen, rested(), NOW)
+    budget = next(d for d in tick.decisions if d.knob is Knob.BUDGET)
+    assert (budget.action, budget.reason) == (Action.RAISE, Reason.TTFT_PRESSURE)
+    most = Tunables(max_num_batched_tokens=2048, max_num_running_seqs=64)
+    decision = scaled(given_policy, replace(seen, desired_tunables=most), rested())
+    assert (decision.action, decision.reason) == (Action.SCALE_OUT, Reason.TTFT_QUEUE)
 
 
 def test_no_replica_is_asked_for_while_ordered_ones_are_stuck() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -81,6 +82,18 @@ async def test_one_bad_pod_blocks_nothing(fleet: Fleet) -> None:
     assert "no answer" in scrape.pods["uid-hung"].error
     assert "503" in scrape.pods["uid-broken"].error
     assert scrape.slices[0].count(Counter.GENERATION_TOKENS) == 5
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+async def test_a_pod_that_reports_no_number_blocks_nothing(fleet: Fleet, value: float) -> None:
+    pods, scraper, base = fleet
+    odd = engine()
+    odd.gauge(names.REQUESTS_RUNNING, value)
+    pods.texts = {"a": engine(), "odd": odd}
+    scrape = await scraper.scrape([target(base, "a"), target(base, "odd")], 0.0)
+    assert scrape.pods["uid-a"].data is DataClass.FRESH
+    assert scrape.pods["uid-odd"].data is DataClass.ABSENT
+    assert "requests_running" in scrape.pods["uid-odd"].error
 
 
 async def test_readings_age(fleet: Fleet) -> None:

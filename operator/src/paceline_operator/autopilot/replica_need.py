@@ -21,6 +21,9 @@ LEAST_FACTOR = 0.3
 FACTOR_EVERY_S = 30.0
 LEAST_RPS = 0.001
 _QUIET_WINDOW_S = 10.0
+_ONE_MORE_FOR_QUEUE = (
+    "First tokens, or whole answers, come too late and the budget can do no more: one more replica."
+)
 _ONE_MORE_TO_DECODE = "Decoding alone exceeds the ITL target: one more replica."
 
 
@@ -150,7 +153,7 @@ def _feedback(s: Situation, *, feasible: bool) -> tuple[Reason, str] | None:
     if feasible and s.cause is Cause.DECODE and s.stance.out_now:
         return Reason.ITL_DECODE_BOUND, _ONE_MORE_TO_DECODE
     if _late_for_want_of_replicas(s):
-        return Reason.TTFT_QUEUE, "TTFT is missed and the budget can do no more: one more replica."
+        return Reason.TTFT_QUEUE, _ONE_MORE_FOR_QUEUE
     return None
 
 

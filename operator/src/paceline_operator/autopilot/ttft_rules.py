@@ -52,11 +52,11 @@ def _no_room(s: Situation, why: str) -> Move | None:
 
 def ttft_pressure(s: Situation) -> tuple[Reason, str] | None:
     """Why a larger budget would help first tokens now, None where it would not."""
+    if s.ttft_violated:
+        return Reason.TTFT_PRESSURE, "First tokens, or whole answers, come too late."
     target = s.ttft_target_ms
     if target is None:
         return None
-    if s.ttft_violated:
-        return Reason.TTFT_PRESSURE, "TTFT is missed."
     pods = max(1, len(s.fleet.serving))
     now = s.knobs.max_num_batched_tokens
     if not s.model_usable:

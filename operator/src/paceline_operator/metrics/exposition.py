@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import isfinite
 
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
@@ -104,7 +105,7 @@ def parse(text: str) -> Exposition:
             if family.name.startswith(names.PREFIX):
                 for sample in family.samples:
                     collected.add(sample)
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, OverflowError) as error:
         raise ScrapeError(f"not readable as engine metrics: {error}") from error
     if not collected.gauges:
         raise ScrapeError("the answer holds no engine metrics")
@@ -125,6 +126,8 @@ class _Collected:
 
     def add(self, sample: Sample) -> None:
         name, value = sample.name, sample.value
+        if not isfinite(value):
+            raise ValueError(f"{name} is {value}")
         if name in _GAUGES:
             self.gauges[name] = self.gauges.get(name, 0.0) + value
         elif name in COUNTERS:
