@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ from paceline_operator.kube.resource import CONFIG_MAP, DEPLOYMENT, INFERENCE_SE
 from paceline_operator.kube.scale import read_scale, write_scale
 from tests.support.fleet import PLATFORM, spec
 from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
-from tests.support.rest import MERGE
+from tests.support.rest import MERGE, Reply
 
 pytestmark = pytest.mark.apiserver
 _numbers = itertools.count()
@@ -234,6 +234,72 @@ async def test_the_guard_stands_before_every_write(
     with pytest.raises(LeaseLostError):
         await write_status(client, INFERENCE_SERVICE, service, {"replicas": 1})
     assert await client.get(INFERENCE_SERVICE.path("default", service["metadata"]["name"]))
+
+
+def stop_at_the_guard(client: KubeClient, meanwhile: Callable[[], Reply]) -> None:
+    """Stop the process between the guard and the request, while another one leads and writes."""
+
+    def guard() -> None:
+        client.guard = lambda: None
+        done = meanwhile()
+        assert done.status in (200, 201), done.message
+
+    client.guard = guard
+
+
+def with_image(service: dict[str, Any], image: str) -> dict[str, Any]:
+    name, engine = service["metadata"]["name"], {"device": {"type": "Simulated"}, "image": image}
+    return rendered(service, engine=engine)[f"Deployment/{name}"]
+
+
+def image_of(deployment: dict[str, Any]) -> str:
+    return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+@pytest.mark.parametrize("exists", [True, False])
+async def test_a_child_already_past_the_guard_yields_to_the_next_leader(
+    client: KubeClient, service: dict[str, Any], fleets: FleetApi, exists: bool
+) -> None:
+    path = DEPLOYMENT.path("default", service["metadata"]["name"])
+    live = (await apply(client, with_image(service, "engine:1"), None)).child if exists else None
+    newer, older = with_image(service, "engine:3"), with_image(service, "engine:2")
+    change = {"spec": {"template": newer["spec"]["template"]}}
+    rest, collection = fleets.rest, DEPLOYMENT.path("default")
+    stop_at_the_guard(
+        client,
+        lambda: (
+            rest.call("PATCH", path, change, MERGE)
+            if exists
+            else rest.call("POST", collection, newer)
+        ),
+    )
+    with pytest.raises(ConflictError):
+        await apply(client, older, live)
+    assert image_of(await client.get(path)) == "engine:3"
+
+
+async def test_a_scale_already_past_the_guard_yields_to_the_next_leader(
+    client: KubeClient, service: dict[str, Any], fleets: FleetApi
+) -> None:
+    name = service["metadata"]["name"]
+    await apply(client, with_image(service, "engine:1"), None)
+    read = await read_scale(client, "default", name)
+    path, body = DEPLOYMENT.path("default", name), {"spec": {"replicas": 5}}
+    stop_at_the_guard(client, lambda: fleets.rest.call("PATCH", path, body, MERGE))
+    with pytest.raises(ConflictError):
+        await write_scale(client, read, 7)
+    assert (await read_scale(client, "default", name)).replicas == 5
+
+
+async def test_a_status_already_past_the_guard_yields_to_the_next_leader(
+    client: KubeClient, service: dict[str, Any], fleets: FleetApi
+) -> None:
+    path = f"{COLLECTION}/{service['metadata']['name']}"
+    body = {"status": {"replicas": 2}}
+    stop_at_the_guard(client, lambda: fleets.rest.call("PATCH", f"{path}/status", body, MERGE))
+    with pytest.raises(ConflictError):
+        await write_status(client, INFERENCE_SERVICE, service, {"replicas": 1})
+    assert fleets.rest.call("GET", path).body["status"]["replicas"] == 2
 
 
 async def test_children_are_found_by_label(client: KubeClient, service: dict[str, Any]) -> None:
