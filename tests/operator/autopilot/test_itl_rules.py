@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from paceline_operator.autopilot.decision import Reason
+from paceline_operator.autopilot.fleet import FleetObservation, Tunables
+from paceline_operator.autopilot.itl_rules import above_cap, itl_feedback, squeeze
+from paceline_operator.autopilot.learning import learned
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.situation import Situation, understand
+from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, Window
+from tests.operator.autopilot.build import ITL, auto, fleet, moments, pod, window
+
+NOW = 1000.0
+
+
+def seen(decode_ms: float, mixed_ms: float, good: float, **more: Any) -> FleetObservation:
+    """Three minutes of steps: ten sequences decode, and prompts of 100 tokens come in between."""
+
+    def cut(end_s: float) -> Window:
+        decode = [(0, rows, 200 * rows, 0, 1e-3 * decode_ms * rows / 10) for rows in (9, 10, 11)]
+        mixed = [
+            (size, 10, 2000, 100 * size, 1e-3 * mixed_ms * size / 100) for size in (90, 100, 110)
+        ]
+        return window(
+            end_s - 5,
+            end_s,
+            steps={StepClass.DECODE_ONLY: moments(*decode * 10),
+                   StepClass.MIXED: moments(*mixed * 5)},
+            counters={Counter.REQUESTS_RECEIVED: 5.0, Counter.PROMPT_TOKENS_RECEIVED: 500.0},
+            slo={f"{ITL}@100": SloCounts(good, 100 - good)},
+        )  # fmt: skip
+
+    slices = tuple(cut(NOW - 5.0 * n) for n in reversed(range(36)))
+    return fleet(**{"slices": slices, **more})
+
+
+def situation(fleet_: FleetObservation, memory: Memory | None = None) -> Situation:
+    given = auto(None, 100)
+    known = learned(given, fleet_, memory or Memory(), NOW)
+    return understand(given, fleet_, known, NOW)
+
+
+def test_a_budget_whose_floor_breaks_the_target_stays_while_itl_is_met() -> None:
+    s = situation(seen(40, 300, good=99))
+    assert s.cap is None
+    assert s.knobs.max_num_batched_tokens > s.ladder().floor
+    assert above_cap(s) is None
+
+
+def test_one_cut_moves_the_margin_a_little() -> None:
+    s = situation(seen(20, 150, good=50))
+    s = replace(s, memory=replace(s.memory, margin=0.10))
+    move = itl_feedback(s)
+    assert move is not None
+    assert move.memory is not None
+    assert 0.10 <= move.memory.margin <= 0.15 + 1e-9
+
+
+def test_a_squeeze_is_what_the_model_says_helps() -> None:
+    move = squeeze(situation(seen(140, 200, good=20)))
+    assert move is not None
+    assert move.reason is Reason.ITL_DECODE_BOUND
+    assert move.tunables is not None
+    assert 5 <= move.tunables.max_num_running_seqs <= 7
+
+
+def test_no_second_squeeze_before_the_older_sequences_have_ended() -> None:
+    knobs = Tunables(max_num_batched_tokens=512, max_num_running_seqs=9)
+    base = seen(140, 200, good=20, desired_tunables=knobs)
+    busy = replace(base, pods=(pod(1, running=11), pod(2)))
+    before = Memory(squeezed_seqs=64, squeezed_replicas=2, lowered_at_s=NOW - 30)
+    waiting, moved = squeeze(situation(busy, before)), squeeze(situation(base, before))
+    assert waiting is not None
+    assert (waiting.reason, waiting.holds) == (Reason.COOLDOWN, True)
+    assert moved is not None
+    assert not moved.holds
+
+
+@pytest.mark.parametrize("slow", [1200.0, 3000.0])
+def test_sequences_are_not_squeezed_where_one_alone_is_too_slow(slow: float) -> None:
+    move = squeeze(situation(seen(slow, slow + 50, good=0)))
+    assert move is not None
+    assert (move.reason, move.holds) == (Reason.INFEASIBLE, True)
