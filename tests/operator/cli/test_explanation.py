@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from paceline_operator.cli.explanation import explain
-from tests.operator.cli.sample import NOW, service
+from tests.operator.cli.sample import NOW, STATUS, service
 
 
 def test_it_says_what_was_measured() -> None:
@@ -19,6 +19,17 @@ def test_it_says_what_was_considered() -> None:
     assert "A step that uses the whole budget takes 212 ms, one that only decodes 61 ms" in said
     assert "budget of up to 112 tokens" in said
     assert "1.25 requests/s" in said
+
+
+def test_it_shows_the_figures_behind_the_last_decision() -> None:
+    inputs = {"forecastRps": 5.25, "capacityBound": "ttft", "neededReplicas": 4}
+    last = {**STATUS["lastDecision"], "inputs": inputs}
+    said = explain(service({**STATUS, "lastDecision": last}), NOW).considered[-1]
+    assert said == (
+        "Figures behind the last decision, about replicas: "
+        "forecastRps 5.25, capacityBound ttft, neededReplicas 4."
+    )
+    assert "Figures" not in explain(service(), NOW).text()
 
 
 def test_it_names_what_binds_and_only_that() -> None:

@@ -50,7 +50,7 @@ def explain(service: Service, now: datetime) -> Explanation:
     return Explanation(
         summary=_summary(service),
         measured=tuple(_measured(slo, now) for slo in status.slos) or ("No objective is set.",),
-        considered=_considered(status),
+        considered=(*_considered(status), *_figures(status)),
         binding=_binding(status, now),
         changes=tuple(
             f"{wording.age(d.time, now)} ago: {wording.decided(d)}. {d.message}"
@@ -104,6 +104,15 @@ def _considered(status: InferenceServiceStatus) -> tuple[str, ...]:
             f"One replica holds {model['capacityRps']:.2f} requests/s within the objectives."
         )
     return tuple(said)
+
+
+def _figures(status: InferenceServiceStatus) -> tuple[str, ...]:
+    """What the newest decision was made from, under the names and units of the status."""
+    decision = status.last_decision
+    if decision is None or not decision.inputs:
+        return ()
+    said = ", ".join(f"{name} {wording.figure(value)}" for name, value in decision.inputs.items())
+    return (f"Figures behind the last decision, about {decision.knob}: {said}.",)
 
 
 def _law(model: Mapping[str, Any]) -> str:

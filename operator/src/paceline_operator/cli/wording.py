@@ -30,6 +30,11 @@ def number(value: float | None) -> str:
     return NONE if value is None else f"{value:.0f}"
 
 
+def figure(value: object) -> str:
+    """One input of a decision: numbers as short as they are exact, words as they are."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def age(time: str | None, now: datetime) -> str:
     """How long ago a status time was: `12s`, `3m`, `2h`; a dash for none."""
     if time is None:
