@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot.arbitration import Cause
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.policy import Objective, Policy
 from paceline_operator.autopilot.situation import Situation, classify, understand
 from paceline_operator.autopilot.window import SloCounts, StepClass, Window
 from tests.operator.autopilot.build import ITL, auto, fleet, moments, pod, window
@@ -76,3 +78,30 @@ def test_the_cap_is_the_largest_budget_within_the_target() -> None:
     assert s.cap is not None
     allowed_ms = (1 - s.margin) * 100
     assert s.plant.full_ms(s.cap) <= allowed_ms < s.plant.full_ms(s.cap + s.ladder().step)
+
+
+def objective(metric: SloMetric, target_ms: int, percentile: int) -> Objective:
+    return Objective(
+        name=f"{metric}-{percentile}", metric=metric, target_ms=target_ms, percentile=percentile
+    )
+
+
+@pytest.mark.parametrize(
+    ("median_ms", "tail_ms", "target_ms", "share"),
+    [(50, 200, 200.0, 0.95), (None, 200, 200.0, 0.95), (50, None, 50.0, 0.50)],
+)
+def test_a_median_is_not_taken_for_a_tail(
+    median_ms: int | None, tail_ms: int | None, target_ms: float, share: float
+) -> None:
+    given = {50: median_ms, 95: tail_ms}
+    wanted = Policy(
+        objectives=tuple(
+            objective(metric, ms, percentile)
+            for metric in (SloMetric.TTFT, SloMetric.ITL)
+            for percentile, ms in given.items()
+            if ms is not None
+        )
+    )
+    s = understand(wanted, fleet(), Memory(), 1000.0)
+    assert (s.ttft_target_ms, s.itl_target_ms) == (target_ms, target_ms)
+    assert s.terms(512).ttft_share == share

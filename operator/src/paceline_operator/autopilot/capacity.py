@@ -39,6 +39,7 @@ class Terms:
         budget: Token budget.
         running_seqs: Cap of running sequences.
         ttft_ms: Target, None for none.
+        ttft_share: Share of first tokens that must hold it, 0..1.
         itl_ms: Target, None for none.
         margin: Share of the ITL target to keep free.
         kv_capacity_tokens: Tokens of the KV pool, None for unknown.
@@ -47,6 +48,7 @@ class Terms:
     budget: int
     running_seqs: int
     ttft_ms: float | None = None
+    ttft_share: float = 0.95
     itl_ms: float | None = None
     margin: float = 0.0
     kv_capacity_tokens: int | None = None
@@ -62,7 +64,7 @@ class State:
         full_ms: A step that uses the whole budget.
         decode_ms: A step that only decodes.
         prefill_tokens_per_ms: Prompt tokens computed while such steps run.
-        ttft_p95_ms: Predicted.
+        ttft_ms: Predicted, at the share of the terms.
     """
 
     rows: float
@@ -70,7 +72,7 @@ class State:
     full_ms: float
     decode_ms: float
     prefill_tokens_per_ms: float
-    ttft_p95_ms: float
+    ttft_ms: float
 
 
 def steady_state(plant: Plant, terms: Terms, rps: float) -> State:
@@ -87,10 +89,10 @@ def steady_state(plant: Plant, terms: Terms, rps: float) -> State:
         mixed = min(1.0, busy)
         gap_ms = 1.0 / (mixed / full_ms + (1.0 - mixed) / decode_ms)
         rows = min(float(terms.running_seqs), per_ms * work.output_mean * gap_ms)
-    ttft_ms = _ttft_p95_ms(plant, terms, rows, busy, speed)
+    ttft_ms = _ttft_ms(plant, terms, rows, busy, speed)
     return State(
         rows=rows, busy=busy, full_ms=full_ms, decode_ms=decode_ms,
-        prefill_tokens_per_ms=speed, ttft_p95_ms=ttft_ms,
+        prefill_tokens_per_ms=speed, ttft_ms=ttft_ms,
     )  # fmt: skip
 
 
@@ -103,7 +105,7 @@ def bound(plant: Plant, terms: Terms, state: State) -> Bound | None:
         (Bound.SEQUENCES, state.rows + sqrt(state.rows), float(terms.running_seqs)),
         (Bound.KV, tokens, _limit(terms.kv_capacity_tokens, MOST_KV)),
         (Bound.ITL, state.decode_ms, itl_limit_ms(plant, terms)),
-        (Bound.TTFT, state.ttft_p95_ms, _ttft_limit(plant, terms)),
+        (Bound.TTFT, state.ttft_ms, _ttft_limit(plant, terms)),
     )
     return next((kind for kind, value, limit in limits if value > limit), None)
 
@@ -155,11 +157,12 @@ def capacity_rps(plant: Plant, terms: Terms) -> tuple[float, Bound | None]:
 
 
 def alone_ttft_ms(plant: Plant, terms: Terms) -> float:
-    """First token of the 95th percentile prompt where nothing waits.
+    """First token of the longest prompt that has to be in time, where nothing waits.
 
     The one measure of whether a TTFT target can be met at all, here and for the status.
     """
-    tokens = plant.workload.prompt_p95 * plant.workload.computed_share
+    work = plant.workload
+    tokens = work.prompt_at(terms.ttft_share) * work.computed_share
     return around_ms(plant) + _service_ms(plant, terms, 0.0, tokens)
 
 
@@ -176,7 +179,7 @@ def _service_ms(plant: Plant, terms: Terms, rows: float, tokens: float) -> float
     return (steps - 1) * plant.full_ms(terms.budget, rows) + plant.full_ms(rows + last, rows)
 
 
-def _ttft_p95_ms(plant: Plant, terms: Terms, rows: float, busy: float, speed: float) -> float:
+def _ttft_ms(plant: Plant, terms: Terms, rows: float, busy: float, speed: float) -> float:
     if busy >= 1.0:
         return float("inf")
     work = plant.workload
@@ -187,7 +190,8 @@ def _ttft_p95_ms(plant: Plant, terms: Terms, rows: float, busy: float, speed: fl
         return decay_ms * log(busy / share) if busy > share else 0.0
 
     short = _service_ms(plant, terms, rows, work.prompt_p50 * work.computed_share)
-    long = _service_ms(plant, terms, rows, work.prompt_p95 * work.computed_share)
+    long = _service_ms(plant, terms, rows, work.prompt_at(terms.ttft_share) * work.computed_share)
+    late = 1.0 - terms.ttft_share
     # Whoever arrives waits for the running step to end first.
     started_ms = plant.decode_ms(max(1.0, rows))
-    return OVERHEAD_MS + started_ms + max(wait_ms(0.05) + short, wait_ms(0.5) + long)
+    return OVERHEAD_MS + started_ms + max(wait_ms(late) + short, wait_ms(max(0.5, late)) + long)

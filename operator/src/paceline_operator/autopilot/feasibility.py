@@ -49,10 +49,11 @@ def _ttft_problem(s: Situation) -> str | None:
     alone_ms = alone_ttft_ms(s.plant, s.terms(budget))
     if alone_ms <= target:
         return None
-    tokens = s.plant.workload.prompt_p95 * s.plant.workload.computed_share
+    share = s.terms(budget).ttft_share
+    tokens = s.plant.workload.prompt_at(share) * s.plant.workload.computed_share
     return (
-        f"A prompt of {tokens:.0f} tokens (95th percentile) needs {phrases.ms(alone_ms)} on an "
-        f"idle replica: {tokens:.0f} tokens in steps of {budget} at "
+        f"A prompt of {tokens:.0f} tokens ({100 * share:.0f}th percentile) needs "
+        f"{phrases.ms(alone_ms)} on an idle replica: {tokens:.0f} tokens in steps of {budget} at "
         f"{phrases.ms(s.plant.full_ms(budget, 0.0))} each, and "
         f"{phrases.ms(around_ms(s.plant))} around them; "
         f"the TTFT target is {phrases.ms(target)}. More replicas cannot help."

@@ -16,7 +16,7 @@ from paceline_operator.autopilot.fleet import DataClass, FleetObservation, PodOb
 from paceline_operator.autopilot.ladder import Ladder
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.plant import USABLE_SD, Plant, build_plant
-from paceline_operator.autopilot.policy import Policy, budget_floor, initial_tunables
+from paceline_operator.autopilot.policy import Objective, Policy, budget_floor, initial_tunables
 from paceline_operator.autopilot.prior import prior_of
 from paceline_operator.autopilot.window import Counter, StepClass, Window
 from paceline_operator.autopilot.workload import observe
@@ -29,6 +29,8 @@ BACK_OFF = 0.8
 RAISE_FACTOR = 1.25
 _FRESH_SHARE = 0.5
 _Z95 = 1.645
+_TAIL = 90
+_USUAL_SHARE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +82,12 @@ class Situation:
 
     @cached_property
     def itl_target_ms(self) -> float | None:
-        """Strictest target on gaps between tokens."""
+        """Strictest target on gaps between tokens, those on their tail first."""
         return _strictest(self.policy, SloMetric.ITL, SloMetric.TPOT)
 
     @cached_property
     def ttft_target_ms(self) -> float | None:
-        """Strictest target on the first token."""
+        """Strictest target on the first token, those on its tail first."""
         return _strictest(self.policy, SloMetric.TTFT)
 
     @cached_property
@@ -153,8 +155,8 @@ class Situation:
     @cached_property
     def cause(self) -> Cause:
         """Which steps break ITL."""
-        target = self.itl_target_ms
-        if not self.itl_violated or target is None:
+        target = self._itl_missed_ms
+        if target is None:
             return Cause.NONE
         work, decode = self.plant.workload, self.since_change.moments(StepClass.DECODE_ONLY)
         # A spread would let one stalled step pass for slow decoding; the model refuses it.
@@ -165,6 +167,13 @@ class Situation:
         if 1e3 * (mixed.mean("t") + _Z95 * mixed.spread("t")) > target:
             return Cause.PREFILL
         return Cause.UNKNOWN
+
+    @property
+    def _itl_missed_ms(self) -> float | None:
+        """Strictest ITL target that is missed, whatever its percentile."""
+        found = self.policy.of_metric(SloMetric.ITL, SloMetric.TPOT)
+        missed = (o.target_ms for o in found if measure(o, self.since_change).met is False)
+        return min((float(target_ms) for target_ms in missed), default=None)
 
     @cached_property
     def stance(self) -> Stance:
@@ -197,6 +206,7 @@ class Situation:
             budget=budget,
             running_seqs=seqs,
             ttft_ms=self.ttft_target_ms,
+            ttft_share=_binding_share(self.policy, SloMetric.TTFT),
             itl_ms=self.itl_target_ms,
             margin=self.margin,
             kv_capacity_tokens=min(pools, default=None),
@@ -285,9 +295,24 @@ def classify(pods: Iterable[PodObservation], share: float = _FRESH_SHARE) -> Dat
     return DataClass.FRESH if fresh >= share * len(classes) else DataClass.STALE
 
 
+def _of_the_tail(policy: Policy, *metrics: SloMetric) -> tuple[Objective, ...]:
+    """What the model may take for a bound on nearly every sample.
+
+    A median says nothing about the tail: where both are wanted, measurement watches over it.
+    """
+    found = policy.of_metric(*metrics)
+    return tuple(o for o in found if o.percentile >= _TAIL) or found
+
+
 def _strictest(policy: Policy, *metrics: SloMetric) -> float | None:
-    targets = [float(o.target_ms) for o in policy.of_metric(*metrics)]
+    targets = [float(o.target_ms) for o in _of_the_tail(policy, *metrics)]
     return min(targets, default=None)
+
+
+def _binding_share(policy: Policy, *metrics: SloMetric) -> float:
+    found = _of_the_tail(policy, *metrics)
+    strictest = min(found, key=lambda o: (o.target_ms, -o.percentile), default=None)
+    return _USUAL_SHARE if strictest is None else strictest.share
 
 
 def _violated(policy: Policy, window: Window, *metrics: SloMetric) -> bool:

@@ -50,6 +50,11 @@ class Workload:
         """Share of prompt tokens that have to be computed."""
         return 1.0 - self.hit_rate
 
+    def prompt_at(self, share: float) -> float:
+        """Quantile of the prompts' length, on the line through the two known ones."""
+        above = min(1.0, max(0.0, (share - 0.50) / 0.45))
+        return self.prompt_p50 + above * (self.prompt_p95 - self.prompt_p50)
+
 
 def observe(fleet: FleetObservation) -> Workload:
     """The workload behind the fleet's slices."""
