@@ -31,8 +31,8 @@ SETTLE_S = 3.0
 LOAD_S = WARM_S + BEFORE_S + MOVE_S + AFTER_S
 QUESTION = "What does a cyclist do to hold a steady pace in a group?"
 LOAD = (
-    *("--plan", "steady", "--rate", "0.55", "--duration", f"{LOAD_S:g}"),
-    *("--mix", "chat:0.65:24-64:40-60,long:0.35:900-1200:6-10", "--seed", "11"),
+    *("--plan", "steady", "--rate", "1.05", "--duration", f"{LOAD_S:g}"),
+    *("--mix", "chat:0.35:24-64:40-60,long:0.65:400-600:6-10", "--seed", "11"),
     *("--max-requests", "600", "--json"),
 )
 
