@@ -7,8 +7,15 @@ import logging
 import time
 from dataclasses import dataclass, field
 
-from paceline_operator.kube.errors import ConflictError, KubeError, LeaseLostError, NotFoundError
+from paceline_operator.kube.errors import (
+    ConflictError,
+    KubeError,
+    LeaseLostError,
+    NotFoundError,
+    UnavailableError,
+)
 from paceline_operator.kube.store import Key
+from paceline_operator.metrics import SCRAPE_INTERVAL_S
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.session import NEVER
 from paceline_operator.reconcile.tick import tick
@@ -59,6 +66,10 @@ class Workers:
             log.info("%s/%s: %s", *key, error)
             self.ctx.session(key).resynced_at_s = NEVER
             return self._failed(key, "conflict")
+        except UnavailableError as error:
+            log.warning("%s/%s: %s", *key, error)
+            # A pass measures before it writes: with a server that is away that must go on.
+            return self._failed(key, "unavailable", SCRAPE_INTERVAL_S)
         except KubeError as error:
             log.warning("%s/%s: %s", *key, error)
             return self._failed(key, "error")
@@ -72,7 +83,7 @@ class Workers:
         self.ctx.instruments.ticks.labels("ok").inc()
         return delay
 
-    def _failed(self, key: Key, result: str) -> float:
+    def _failed(self, key: Key, result: str, most_s: float = MAX_BACKOFF_S) -> float:
         self.ctx.instruments.ticks.labels(result).inc()
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        return float(min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** (count - 1)))
+        return float(min(most_s, FIRST_BACKOFF_S * 2 ** (count - 1)))

@@ -1,0 +1,38 @@
+"""How long a failed pass puts the next one off."""
+
+from __future__ import annotations
+
+import pytest
+
+from paceline_operator.kube.errors import ConflictError, KubeError, UnavailableError
+from paceline_operator.kube.store import Key
+from paceline_operator.metrics import SCRAPE_INTERVAL_S
+from paceline_operator.reconcile import workers
+from paceline_operator.reconcile.context import Context
+from tests.operator.reconcile.test_tick import (
+    KEY,
+    FailingApi,
+    NoMetrics,
+    ObedientEngines,
+    made_context,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "delays"),
+    [
+        (UnavailableError("away"), [0.5, 1.0, 2.0, 4.0, SCRAPE_INTERVAL_S, SCRAPE_INTERVAL_S]),
+        (ConflictError("changed"), [0.5, 1.0, 2.0, 4.0, 8.0, 16.0]),
+    ],
+    ids=["measuring goes on while the server is away", "a conflict is tried ever less often"],
+)
+async def test_failed_passes(
+    monkeypatch: pytest.MonkeyPatch, error: KubeError, delays: list[float]
+) -> None:
+    async def fail(_: Context, __: Key) -> float:
+        raise error
+
+    monkeypatch.setattr(workers, "tick", fail)
+    ctx = made_context(FailingApi(), ObedientEngines(), NoMetrics())
+    made = workers.Workers(ctx, 1)
+    assert [await made._pass(KEY) for _ in delays] == delays
