@@ -105,3 +105,17 @@ def test_a_median_is_not_taken_for_a_tail(
     s = understand(wanted, fleet(), Memory(), 1000.0)
     assert (s.ttft_target_ms, s.itl_target_ms) == (target_ms, target_ms)
     assert s.terms(512).ttft_share == share
+
+
+def test_an_untrusted_model_declares_no_target_unattainable() -> None:
+    s = understand(auto(1, 1), fleet(), Memory(), 1000.0)
+    assert not s.model_trusted
+    assert s.attainable == (1.0, 1.0)
+
+
+def test_where_no_budget_fits_the_one_in_force_is_what_replicas_are_sized_for() -> None:
+    slow = [(size, 10.0, 2000.0, 100.0 * size, 3e-3 * size) for size in (90.0, 100.0, 110.0)]
+    s = seen([(0.0, 10.0, 2000.0, 0.0, 0.02)] * 20, slow * 5, bad=0)
+    assert s.cap is None
+    assert s.settled_budget == s.knobs.max_num_batched_tokens > s.cap_or_floor
+    assert s.coming_budget == s.knobs.max_num_batched_tokens

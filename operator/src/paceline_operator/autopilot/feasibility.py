@@ -45,7 +45,7 @@ def _ttft_problem(s: Situation) -> str | None:
     target = s.ttft_target_ms
     if target is None:
         return None
-    budget = s.cap_or_floor
+    budget = s.settled_budget
     alone_ms = alone_ttft_ms(s.plant, s.terms(budget))
     if alone_ms <= target:
         return None
@@ -68,7 +68,7 @@ def _summary(s: Situation) -> str:
             f"{phrases.ms(s.itl_target_ms)}"
         )
     if s.ttft_target_ms is not None:
-        alone_ms = alone_ttft_ms(s.plant, s.terms(s.cap_or_floor))
+        alone_ms = alone_ttft_ms(s.plant, s.terms(s.settled_budget))
         said.append(
             f"a long prompt alone starts in {phrases.ms(alone_ms)} of "
             f"{phrases.ms(s.ttft_target_ms)}"

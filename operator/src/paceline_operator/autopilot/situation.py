@@ -113,6 +113,11 @@ class Situation:
         return self.ladder().floor if self.cap is None else self.cap
 
     @cached_property
+    def settled_budget(self) -> int:
+        """Where the budget ends up: the cap; where no budget fits, the one that is."""
+        return self.knobs.max_num_batched_tokens if self.cap is None else self.cap
+
+    @cached_property
     def model_trusted(self) -> bool:
         """Whether the model may be acted on around the cap."""
         return self.plant.trusted_at(self.cap_or_floor)
@@ -214,8 +219,10 @@ class Situation:
 
     @cached_property
     def attainable(self) -> tuple[float | None, float | None]:
-        """TTFT and ITL targets that an idle replica meets at its best budget."""
-        found = attainable(self.plant, self.terms(self.cap_or_floor))
+        """TTFT and ITL targets that an idle replica meets; all, while nobody can say."""
+        if not self.model_trusted:
+            return self.ttft_target_ms, self.itl_target_ms
+        found = attainable(self.plant, self.terms(self.settled_budget))
         return found.ttft_ms, found.itl_ms
 
     @cached_property
@@ -242,7 +249,7 @@ class Situation:
             return now
         moves = 1 + int(self.cold_start_s // REPLICA_EVERY_S)
         reachable = now * RAISE_FACTOR ** min(moves, 20)
-        return self.ladder().down(min(self.cap_or_floor, reachable))
+        return self.ladder().down(min(self.settled_budget, reachable))
 
     @cached_property
     def capacity_budget(self) -> int | None:
