@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from paceline_operator.autopilot.decision import Reason
+from paceline_operator.api.v1alpha1 import Mode
+from paceline_operator.autopilot import pilot
+from paceline_operator.autopilot.decision import Action, Knob, Reason
 from paceline_operator.autopilot.fleet import FleetObservation, Tunables
 from paceline_operator.autopilot.itl_rules import above_cap, itl_feedback, squeeze
 from paceline_operator.autopilot.learning import learned
@@ -89,3 +91,17 @@ def test_sequences_are_not_squeezed_where_one_alone_is_too_slow(slow: float) -> 
     move = squeeze(situation(seen(slow, slow + 50, good=0)))
     assert move is not None
     assert (move.reason, move.holds) == (Reason.INFEASIBLE, True)
+
+
+def test_decoding_that_is_too_slow_asks_for_a_replica_and_leaves_the_budget() -> None:
+    """Without a squeeze too: tuning may be left to the user. Hardly anything comes in anew."""
+    given = replace(auto(None, 100), tuning_mode=Mode.OFF)
+    busy = seen(140, 60, good=20)
+    few = {Counter.REQUESTS_RECEIVED: 0.1, Counter.PROMPT_TOKENS_RECEIVED: 10.0}
+    busy = replace(busy, slices=tuple(replace(w, counters=few) for w in busy.slices))
+    tick = pilot.step(given, busy, Memory(), NOW)
+    decision = next(d for d in tick.decisions if d.knob is Knob.REPLICAS)
+    assert (decision.action, decision.reason) == (Action.SCALE_OUT, Reason.ITL_DECODE_BOUND)
+    hold = itl_feedback(situation(seen(140, 200, good=20)))
+    assert hold is not None
+    assert (hold.holds, hold.reason) == (True, Reason.ITL_DECODE_BOUND)
