@@ -30,12 +30,14 @@ def _itl_problem(s: Situation) -> str | None:
             f"One sequence alone needs {phrases.ms(alone_ms)} per token; the ITL target is "
             f"{phrases.ms(target)}. Raise the target or use a faster device."
         )
-    if s.cap is None and s.itl_violated:
-        floor = s.ladder().floor
+    floor = s.ladder().floor
+    # With one sequence: what many of them add, more replicas take away.
+    least_ms = s.plant.full_ms(floor, 1.0)
+    if s.cap is None and s.itl_violated and least_ms > (1 - s.margin) * target:
         return (
             f"A step of the smallest budget of {floor} tokens takes "
-            f"{phrases.ms(s.plant.full_ms(floor))}; with {100 * s.margin:.0f} % reserve it does "
-            f"not fit the ITL target of {phrases.ms(target)}. Raise the target or lower "
+            f"{phrases.ms(least_ms)} with one sequence; with {100 * s.margin:.0f} % reserve it "
+            f"does not fit the ITL target of {phrases.ms(target)}. Raise the target or lower "
             "maxNumSeqs or batchTokens.min."
         )
     return None

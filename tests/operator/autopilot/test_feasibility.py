@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from paceline_operator.autopilot.feasibility import judge
+from paceline_operator.autopilot.learning import learned
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.situation import Situation, understand
+from paceline_operator.autopilot.window import Counter, SloCounts, StepClass
+from tests.operator.autopilot.build import ITL, auto, fleet, moments, window
+
+NOW = 1000.0
+
+
+def violated(per_token_ms: float, per_row_ms: float) -> Situation:
+    """Sixty sequences decode beside prompts, and ITL is missed."""
+    steps = [
+        (size, rows, 200 * rows, 0, (5 + per_token_ms * size + per_row_ms * rows) / 1e3)
+        for size in (20.0, 60.0, 200.0)
+        for rows in (10.0, 40.0, 60.0)
+    ]
+    decode = [(0.0, rows, 200 * rows, 0.0, (5 + per_row_ms * rows) / 1e3)
+              for rows in (10.0, 40.0, 60.0)]  # fmt: skip
+    slices = tuple(
+        window(
+            NOW - 5.0 * n - 5,
+            NOW - 5.0 * n,
+            steps={
+                StepClass.MIXED: moments(*steps * 5),
+                StepClass.DECODE_ONLY: moments(*decode * 5),
+            },
+            counters={Counter.REQUESTS_RECEIVED: 5.0, Counter.PROMPT_TOKENS_RECEIVED: 500.0},
+            slo={f"{ITL}@100": SloCounts(20, 80)},
+        )
+        for n in reversed(range(36))
+    )
+    given, seen = auto(None, 100), fleet(slices=slices)
+    return understand(given, seen, learned(given, seen, Memory(), NOW), NOW)
+
+
+@pytest.mark.parametrize(
+    ("per_token_ms", "per_row_ms", "feasible"), [(0.1, 2.5, True), (20.0, 0.1, False)]
+)
+def test_only_what_replicas_cannot_take_away_is_infeasible(
+    per_token_ms: float, per_row_ms: float, feasible: bool
+) -> None:
+    s = violated(per_token_ms, per_row_ms)
+    assert s.cap is None
+    assert s.itl_violated
+    found = judge(s)
+    assert found.feasible is feasible, found.message
