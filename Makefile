@@ -42,7 +42,14 @@ test: ## Everything that guards main: static checks, tests, one smoke test on th
 
 unit: ## Unit, property, contract and API server tests
 	@$(SETUP) operator engine model cluster
+	@$(MAKE) -j2 --output-sync=line unit-operator unit-engine
+
+# Both wait more than they compute, so they share the cores.
+.PHONY: unit-operator unit-engine
+unit-operator:
 	@$(OP)/python -m pytest -q $(OPERATOR_TESTS)
+
+unit-engine:
 	@$(EN)/python -m pytest -q $(ENGINE_TESTS)
 
 lint: ## ruff: rules and format
