@@ -94,7 +94,7 @@ async def test_each_streamed_piece_passes_at_once(tmp_path: Path) -> None:
             seen.set()
         took_s = time.monotonic() - started
         writer.close()
-    assert took_s < PIECES * 0.05
+    assert took_s < PIECES * 0.1
 
 
 @pytest.mark.parametrize(
