@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 
+from e2e import interruption
 from e2e.cluster.errors import ClusterError
 from e2e.demo import fleet, real, report
 from e2e.demo.calibration import ProbeError
@@ -45,20 +44,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m e2e.demo", description=__doc__)
     parser.add_argument("--down", action="store_true", help="remove what the demo left")
     options = parser.parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
     try:
-        return _down() if options.down else _demo()
+        with interruption.raised():
+            return _down() if options.down else _demo()
     except FAILURES as error:
         print(f"demo: stopped: {error}", file=sys.stderr, flush=True)
         return 2
     except KeyboardInterrupt:
         print("demo: interrupted; `make demo-down` removes the cluster", file=sys.stderr)
         return 130
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _demo() -> int:

@@ -58,7 +58,7 @@ class FleetPart:
 
 
 def run(stand: Stand) -> FleetPart:
-    """Runs the part from `kubectl apply` to the deletion of the fleet."""
+    """Runs the part from `kubectl apply` to the fall of the load."""
     sample = manifest.read("fleet-simulated")
     print(f"\n$ kubectl apply -f manifests/samples/{sample.path.name}", flush=True)
     print(stand.kubectl.apply_file(sample.path).strip())

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from e2e.demo.live import LiveTable, row_of
 from e2e.job import LoadJob, LoadLog, read_log
-from e2e.kubectl import KubectlError
 from e2e.load.record import Record, read_records
 
 REFRESH_S = 1.0
@@ -25,12 +24,10 @@ class Followed:
     Attributes:
         records: In the order in which requests ended.
         sent: (seconds since the start, requests sent), as the generator tells now and then.
-        failed: Why following ended early, if it did.
     """
 
     records: list[Record] = field(default_factory=list)
     sent: list[tuple[float, int]] = field(default_factory=lambda: [(0.0, 0)])
-    failed: str | None = None
 
     def add(self, line: str) -> None:
         """Takes in one line of the log."""
@@ -84,8 +81,5 @@ def follow(
 
 
 def _read(job: LoadJob, followed: Followed) -> None:
-    try:
-        for line in job.follow():
-            followed.add(line)
-    except KubectlError as error:
-        followed.failed = str(error)
+    for line in job.follow():
+        followed.add(line)

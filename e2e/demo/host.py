@@ -1,4 +1,4 @@
-"""How busy the machine was, and how much of that was not the demo's doing."""
+"""How much of the machine was used by others than the demo."""
 
 from __future__ import annotations
 
@@ -11,19 +11,6 @@ from pathlib import Path
 import psutil
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostUse:
-    """Shares of all cores over a stretch of time, 0..1.
-
-    Attributes:
-        busy: All processes together.
-        outside: Processes that belong neither to the demo, nor to the cluster, nor to a pod.
-    """
-
-    busy: float
-    outside: float
-
-
 @dataclass(frozen=True, slots=True)
 class _Reading:
     total_s: float
@@ -33,10 +20,10 @@ class _Reading:
 
 
 class HostMeter:
-    """Measures from its making on; `read` may be called any number of times.
+    """Measures from its making on; `outside` may be called any number of times.
 
     Processes are told apart by ancestry, by the folder of their program, and by the pod in
-    their control group. Interrupt time is nobody's and counts as busy only.
+    their control group. Interrupt time is nobody's.
 
     Attributes:
         programs: Folder of the cluster's compiled programs.
@@ -47,8 +34,8 @@ class HostMeter:
         self._start = self._read()
         self._inside: dict[tuple[int, float], float] = {}
 
-    def read(self) -> HostUse:
-        """Use since the meter was made."""
+    def outside(self) -> float:
+        """Share of all cores used so far by neither the demo, nor the cluster, nor a pod."""
         now = self._read()
         self._inside.update(now.inside_s)
         spent = sum(
@@ -57,7 +44,7 @@ class HostMeter:
         total = max(1e-9, now.total_s - self._start.total_s)
         busy = now.busy_s - self._start.busy_s
         inside = spent + now.own_s - self._start.own_s
-        return HostUse(busy=busy / total, outside=max(0.0, busy - inside) / total)
+        return max(0.0, busy - inside) / total
 
     def _read(self) -> _Reading:
         times = psutil.cpu_times()

@@ -225,7 +225,7 @@ def _under_load(
         before=stages.before,
         after=stages.after,
         moved_s=stages.moved_s,
-        outside_cpu=meter.read().outside if stand.settings.provider == "built" else None,
+        outside_cpu=meter.outside() if stand.settings.provider == "built" else None,
         pods=len(observer.pods),
         scaled_by=scaled_by,
     )
