@@ -16,6 +16,7 @@ from paceline_operator.autopilot.decision import (
     SloMeasurement,
     Tick,
 )
+from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain.report import Pass, dump, status, worth_writing
 from paceline_operator.domain.verdicts import Sight
@@ -39,7 +40,10 @@ def tick(*decisions: Decision, attainment: float = 0.99, measured_ms: float = 10
 
 def made(before: InferenceServiceStatus | None = None, **fields: Any) -> InferenceServiceStatus:
     pods = (pod("a", template_hash="t"), pod("b", template_hash="t"))
-    sight = Sight(pods=pods, wanted=2, template_hash="t", tick=fields.pop("tick", tick()))
+    sight = Sight(
+        pods=pods, wanted=2, template_hash="t", tick=fields.pop("tick", tick()),
+        settling=fields.pop("settling", False),
+    )  # fmt: skip
     given = {
         "name": "chat", "generation": 3, "spec": SPEC, "memory": {}, "now_s": NOW_S,
         "budget": BudgetStatus(revision=4, desired=512, effective=512, acknowledged=2, total=2),
@@ -97,6 +101,32 @@ def test_a_new_target_forgets_the_old_measurement() -> None:
     other = spec(slos=[{"name": "ttft", "metric": "TTFT", "targetMs": 100}])
     (slo,) = made(made(), spec=other, tick=None).slos
     assert (slo.target_ms, slo.measured_ms) == (100, None)
+
+
+BLIND = replace(
+    tick(), data=DataClass.ABSENT, feasibility=None,
+    slo=(replace(tick().slo[0], attainment=None, measured_ms=None, samples=0, met=None),),
+)  # fmt: skip
+
+
+def test_a_process_that_took_over_leaves_what_it_cannot_know_yet() -> None:
+    before = made(tick=replace(tick(), data=DataClass.FRESH))
+    after = made(before, tick=BLIND, settling=True, now_s=NOW_S + 5)
+    assert (after.conditions, after.slos) == (before.conditions, before.slos)
+    assert not worth_writing(before, after, 0.0)
+
+
+@pytest.mark.parametrize("fields", [{"settling": False}, {"settling": True, "generation": 4}])
+def test_later_or_for_another_spec_not_knowing_is_said(fields: dict[str, Any]) -> None:
+    before = made(tick=replace(tick(), data=DataClass.FRESH))
+    told = {each.type: each.status for each in made(before, tick=BLIND, **fields).conditions}
+    assert (told["MetricsFresh"], told["SLOMet"]) == ("False", "Unknown")
+
+
+def test_a_process_that_took_over_says_at_once_what_it_measured() -> None:
+    missed = replace(tick(), slo=(replace(tick().slo[0], met=False),), data=DataClass.FRESH)
+    after = made(made(), tick=missed, settling=True)
+    assert {each.type: each.status for each in after.conditions}["SLOMet"] == "False"
 
 
 def test_dump_has_no_nulls() -> None:

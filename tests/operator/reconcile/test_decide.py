@@ -317,3 +317,13 @@ def test_starting_engines_get_new_values_once_all_serving_ones_have_them() -> No
     assert knobs.for_start(seen(reports=partly), new) == first
     fully = {each.uid: replace(REPORT, revision=5) for each in (A, B)}
     assert knobs.for_start(seen(reports=fully), new) == new
+
+
+def test_engines_that_have_not_answered_a_new_process_yet_stay_acknowledged() -> None:
+    first = tunables.initial(spec(**OFF))
+    stored = BudgetStatus(revision=0, desired=512, effective=512, acknowledged=2, total=2)
+    took_over = replace(seen(reports={A.uid: REPORT}), is_settling=True)
+    took_over = replace(took_over, status=took_over.status.model_copy(update={"budget": stored}))
+    assert knobs.budget_status(took_over, first) == stored
+    later = replace(took_over, is_settling=False)
+    assert knobs.budget_status(later, first).acknowledged == 1

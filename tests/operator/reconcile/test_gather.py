@@ -13,6 +13,7 @@ from paceline_operator.kube.resource import INFERENCE_SERVICE, POD
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import RefusedError
 from paceline_operator.reconcile.gather import RESYNC_S, RETRY_S, gather
+from paceline_operator.reconcile.session import SETTLE_S
 from tests.operator.reconcile.test_tick import (
     KEY,
     FailingApi,
@@ -76,3 +77,22 @@ async def test_an_engine_that_knows_another_token_has_it_read_again(ctx: Context
     assert session.resynced_at_s == began
     assert await gather(ctx, KEY) is not None
     assert session.resynced_at_s == NOW_S
+
+
+async def test_a_status_of_an_earlier_process_is_left_alone_for_a_minute(ctx: Context) -> None:
+    service = dict(ctx.store.get(INFERENCE_SERVICE, *KEY) or {})
+    condition = {"type": "Ready", "status": "True", "reason": "PodsReady", "message": "",
+                 "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
+    service["status"] = {"observedGeneration": 1, "conditions": [condition]}
+    ctx.store.put(INFERENCE_SERVICE, service)
+    seen = await gather(ctx, KEY)
+    assert seen is not None
+    assert seen.is_settling
+    assert ctx.session(KEY).written_at_s == NOW_S
+    assert not ctx.session(KEY).is_settling(NOW_S + SETTLE_S)
+
+
+async def test_an_object_that_is_new_has_nothing_to_settle(ctx: Context) -> None:
+    seen = await gather(ctx, KEY)
+    assert seen is not None
+    assert not seen.is_settling

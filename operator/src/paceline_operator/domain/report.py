@@ -8,8 +8,11 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from paceline_operator.api.choice import ConditionStatus
 from paceline_operator.api.conditions import (
     ConditionType,
+    Verdict,
+    find_condition,
     set_condition,
     set_progress,
     timestamp,
@@ -107,6 +110,8 @@ def _conditions(found: Pass) -> tuple[Condition, ...]:
     now = datetime.fromtimestamp(found.now_s, UTC)
     conditions = found.before.conditions
     for kind, verdict in verdicts.verdicts(found.sight).items():
+        if _is_known_better(found, kind, verdict):
+            continue
         conditions = set_condition(conditions, kind, verdict, generation=found.generation, now=now)
     return set_progress(
         conditions,
@@ -115,6 +120,15 @@ def _conditions(found: Pass) -> tuple[Condition, ...]:
         generation=found.generation,
         now=now,
     )
+
+
+def _is_known_better(found: Pass, kind: ConditionType, verdict: Verdict) -> bool:
+    """Whether a process that just took over has no data where the stored condition had."""
+    known = find_condition(found.before.conditions, kind)
+    if not found.sight.settling or known is None or kind not in _MEASURED:
+        return False
+    is_blind = verdict.status is ConditionStatus.UNKNOWN or verdict.reason == verdicts.ABSENT
+    return is_blind and known.observed_generation == found.generation
 
 
 def _slos(found: Pass) -> tuple[SloStatus, ...]:
@@ -129,6 +143,8 @@ def _slos(found: Pass) -> tuple[SloStatus, ...]:
             percentile=slo.percentile,
         )  # fmt: skip
         new, old = measured.get(slo.name), known.get(slo.name)
+        if found.sight.settling and new is not None and new.attainment is None:
+            new = None
         if new is not None:
             share = None if new.attainment is None else round(100 * new.attainment, 2)
             base = base.model_copy(update={

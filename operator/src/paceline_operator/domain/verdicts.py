@@ -13,6 +13,7 @@ from paceline_operator.autopilot.decision import Tick
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.domain.pods import PodView, Problem
 
+ABSENT = "Absent"
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
 
@@ -34,6 +35,7 @@ class Sight:
         waiting: What a scale-in waits for.
         yielded: Knob -> writer it has yielded to.
         tick: What the autopilot said, None where it did not run.
+        settling: Whether the process took over so lately that not knowing is no news.
     """
 
     pods: tuple[PodView, ...] = ()
@@ -49,6 +51,7 @@ class Sight:
     waiting: str | None = None
     yielded: Mapping[str, str] = field(default_factory=dict)
     tick: Tick | None = None
+    settling: bool = False
 
     @property
     def live(self) -> tuple[PodView, ...]:
@@ -153,7 +156,7 @@ def metrics_fresh(sight: Sight) -> Verdict:
         return Verdict(TRUE, "Fresh")
     if sight.tick.data is DataClass.STALE:
         return Verdict(FALSE, "Stale", "measurements are old: knobs are held")
-    return Verdict(FALSE, "Absent", "no measurements: knobs are held, nothing is lowered")
+    return Verdict(FALSE, ABSENT, "no measurements: knobs are held, nothing is lowered")
 
 
 def slo_met(sight: Sight) -> Verdict:

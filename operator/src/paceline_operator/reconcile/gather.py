@@ -68,6 +68,8 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     if session.memory is None:
         session.memory = load_memory((status.memory or {}).get("pilot"))
         session.writers = load_writers(status.memory)
+        if status.conditions:
+            session.inherit(now_s)
     spec, refused = _spec(ctx, service)
     children = _children(ctx, key, session)
     fleet = pods.read_pods(ctx.store.children(POD, *key))
@@ -99,6 +101,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         target=session.target,
         retry_drain_at_s=session.retry_drain_at_s,
         is_measured=is_measured,
+        is_settling=session.is_settling(now_s),
     )
 
 

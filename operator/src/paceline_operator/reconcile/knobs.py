@@ -101,6 +101,9 @@ def budget_status(seen: Observed, agreed: Agreed | None) -> BudgetStatus:
     ready = [pod for pod in seen.pods if pod.live and pod.ready]
     reports = [seen.reports[pod.uid] for pod in ready if pod.uid in seen.reports]
     acknowledged = [each for each in reports if each.revision == agreed.revision]
+    stored = seen.status.budget
+    if seen.is_settling and len(reports) < len(ready) and stored.revision == agreed.revision:
+        return stored  # engines that have not answered this process yet did answer the last
     return BudgetStatus(
         revision=agreed.revision,
         desired=agreed.knobs.max_num_batched_tokens,

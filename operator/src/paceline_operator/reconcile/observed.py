@@ -45,6 +45,8 @@ class Observed:
         target: Replicas this process decided last, None where it has not.
         retry_drain_at_s: No new drain before this.
         is_measured: Whether this pass brought new measurements.
+        is_settling: Whether this process took over so lately that what it has not measured
+            yet is no news.
     """
 
     service: Mapping[str, Any]
@@ -68,6 +70,7 @@ class Observed:
     target: int | None = None
     retry_drain_at_s: float = 0.0
     is_measured: bool = False
+    is_settling: bool = False
 
     @property
     def name(self) -> str:

@@ -16,6 +16,8 @@ from paceline_operator.reconcile.engine_admin import EngineError, RefusedError
 
 NEVER = float("-inf")
 FIRST_WAIT_S = 1.0
+SETTLE_S = 60.0
+"""What a process that took over cannot know yet, it leaves as it was for this long."""
 MAX_WAIT_S = 60.0
 
 
@@ -40,6 +42,7 @@ class Session:
         last_tick: What the autopilot said last.
         stepped_generation: Generation it was last asked for.
         written_at_s: Last write of the status.
+        inherited_at_s: When a status of an earlier process was taken over.
         retry_drain_at_s: No new drain before this.
         target: Replicas last decided and carried out, None before that.
         unpublished: Moves that no status tells of yet.
@@ -63,6 +66,7 @@ class Session:
     last_tick: Tick | None = None
     stepped_generation: int = 0
     written_at_s: float = NEVER
+    inherited_at_s: float = NEVER
     retry_drain_at_s: float = 0.0
     target: int | None = None
     unpublished: tuple[Decision, ...] = ()
@@ -73,6 +77,14 @@ class Session:
         """Leave a pod that did not take live values alone for a while, longer each time."""
         count = self.waits.get(incarnation, (0, 0.0))[0]
         self.waits[incarnation] = (count + 1, now_s + min(MAX_WAIT_S, FIRST_WAIT_S * 2**count))
+
+    def inherit(self, now_s: float) -> None:
+        """Go on from the status of an earlier process; it may have written just now."""
+        self.inherited_at_s = self.written_at_s = now_s
+
+    def is_settling(self, now_s: float) -> bool:
+        """Whether an earlier process still knows better what was measured."""
+        return now_s - self.inherited_at_s < SETTLE_S
 
     def note(self, error: EngineError) -> None:
         """Look at how an engine refused: one that knows another token makes ours doubtful."""

@@ -196,6 +196,7 @@ def _sight(session: Session, seen: Observed, plan: Plan) -> Sight:
         waiting=None if plan.moves.waiting is None else plan.moves.waiting.value,
         yielded=plan.yielded,
         tick=_told(session, plan.tick),
+        settling=seen.is_settling,
     )
 
 
