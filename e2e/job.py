@@ -101,12 +101,19 @@ class LoadJob:
         """
         deadline = time.monotonic() + self.deadline_s + FIRST_LINE_S
         while time.monotonic() < deadline:
-            if self._ended():
+            if self._succeeded():
                 return
             time.sleep(1)
         raise KubectlError(f"job {self.name}: no end within {self.deadline_s} s")
 
-    def _ended(self) -> bool:
+    def has_ended(self) -> bool:
+        """Whether the generator has ended, well or badly; False while that cannot be told."""
+        try:
+            return self._succeeded()
+        except KubectlError:
+            return True
+
+    def _succeeded(self) -> bool:
         try:
             status = self.kubectl.json("get", "job", self.name).get("status", {})
         except KubectlError:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from e2e.demo.live import LiveTable, row_of
-from e2e.job import LoadJob, LoadLog, read_log
+from e2e.job import FIRST_LINE_S, LoadJob, LoadLog, read_log
 from e2e.load.record import Record, read_records
 
 REFRESH_S = 1.0
@@ -60,11 +61,12 @@ def follow(
         KubectlError: The Job failed.
     """
     followed = Followed()
-    reader = threading.Thread(target=_read, args=(job, followed), daemon=True)
+    reader = threading.Thread(target=read, args=(job, followed), daemon=True)
     started_s = time.time()
+    ends_s = started_s + job.deadline_s + FIRST_LINE_S
     reader.start()
     with table:
-        while reader.is_alive():
+        while reader.is_alive() and time.time() < ends_s:
             now_s = time.time()
             name = phase(now_s - started_s)
             row = row_of(
@@ -80,6 +82,26 @@ def follow(
     return read_log(job.lines())
 
 
-def _read(job: LoadJob, followed: Followed) -> None:
-    for line in job.follow():
-        followed.add(line)
+class Followable(Protocol):
+    """A Job whose log can be followed."""
+
+    def follow(self) -> Iterable[str]:
+        """Lines from the start on, as they come."""
+        ...
+
+    def has_ended(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+
+def read(job: Followable, followed: Followed, pause_s: float = REFRESH_S) -> None:
+    """Reads until the Job has ended; a log that breaks off is read again from its start."""
+    while True:
+        again = Followed()
+        for line in job.follow():
+            again.add(line)
+            if len(again.sent) >= len(followed.sent):
+                followed.records, followed.sent = again.records, again.sent
+        if job.has_ended():
+            return
+        time.sleep(pause_s)

@@ -54,6 +54,16 @@ class EngineConfig:
         num_threads: Compute threads of the CPU device.
         vocab_size: Size of the vocabulary that may be sampled.
         eos_token_ids: End-of-generation set.
+        prefix_caching: Whether computed blocks are kept for prompts that begin alike.
+        cache_retention_s: A cached block unused for so long is dropped; None keeps it until
+            its place is needed.
+        model_revision: Digest of the weights; part of every prefix key.
+        batch_weight: Tokens the batch tier gets for each of the interactive tier's while both
+            wait.
+        interactive_max_wait_s: After so long in the queue nothing may overtake an
+            interactive request.
+        batch_max_wait_s: The same for the batch tier.
+        tenant_weights: (tenant, weight) where it is not 1: share of tokens inside a tier.
     """
 
     model_path: str | None
@@ -70,6 +80,13 @@ class EngineConfig:
     num_threads: int = 1
     step_time_law: StepTimeLaw | None = None
     load_seconds: float = 0.0
+    prefix_caching: bool = True
+    cache_retention_s: float | None = None
+    model_revision: str = ""
+    batch_weight: float = 0.25
+    interactive_max_wait_s: float = 10.0
+    batch_max_wait_s: float = 120.0
+    tenant_weights: tuple[tuple[str, float], ...] = ()
 
     @property
     def budget_step(self) -> int:

@@ -30,10 +30,34 @@ class ApplyTunables(msgspec.Struct, frozen=True, tag="tune"):
     call_id: int
     max_num_batched_tokens: int | None = None
     max_num_running_seqs: int | None = None
+    step_time_target_ms: float | None = None  # 0 takes a former target back
+
+
+class ClearCache(msgspec.Struct, frozen=True, tag="clear"):
+    """Drop cached KV that matches every part given; None matches all."""
+
+    call_id: int
+    tenant: str | None = None
+    scope: str | None = None
+    salt: str | None = None
+    older_than_s: float | None = None
 
 
 class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
     """End the engine process."""
+
+
+class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
+    """Log-probability of the token that stands at a position, and the best ones there.
+
+    `rank` counts from 1. `top` holds (token id, log-probability), best first. All are finite:
+    minus infinity is clamped to -9999, as OpenAI's API does.
+    """
+
+    token_id: int
+    logprob: float
+    rank: int
+    top: tuple[tuple[int, float], ...] = ()
 
 
 class TokenOutput(msgspec.Struct, frozen=True, array_like=True):
@@ -42,7 +66,10 @@ class TokenOutput(msgspec.Struct, frozen=True, array_like=True):
     `queue_s` is set once, with the first token: time between receipt by the engine
     process and the first step that ran a part of it. End-of-generation and stop tokens end
     the output without being part of `token_ids`. `error` is one line for people, set with
-    `FinishReason.ERROR`.
+    `FinishReason.ERROR`. `logprobs` has an entry for each of `token_ids` where they were asked
+    for. `prompt_logprobs` covers prompt tokens 2 to the last, whole, with the first token;
+    `cached_tokens`, set with it too, is how much of the prompt came from the prefix cache.
+    `stop_token_id` is the token that ended the output, where one did.
     """
 
     request_id: int
@@ -50,6 +77,10 @@ class TokenOutput(msgspec.Struct, frozen=True, array_like=True):
     finish_reason: FinishReason | None = None
     queue_s: float | None = None
     error: str | None = None
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
+    cached_tokens: int | None = None
+    stop_token_id: int | None = None
 
 
 class StepStats(msgspec.Struct, frozen=True, array_like=True):
@@ -74,9 +105,10 @@ class StepStats(msgspec.Struct, frozen=True, array_like=True):
 class LoopState(msgspec.Struct, frozen=True, array_like=True):
     """Gauges after a step (or while idle).
 
-    `waiting_tokens` counts what waiting requests must compute before their next token. The
-    last two limits are the settings in force; while a lowered running cap drains down, a
-    step's budget can exceed its setting so that every running sequence keeps decoding.
+    `waiting_tokens` counts what waiting requests must compute before their next token; the
+    `batch_` fields are the batch tier's part of the first three. The two limits are the
+    settings in force; while a lowered running cap drains down, a step's budget can exceed its
+    setting so that every running sequence keeps decoding.
     """
 
     requests_running: int
@@ -89,6 +121,10 @@ class LoopState(msgspec.Struct, frozen=True, array_like=True):
     max_num_running_seqs: int
     prefix_queries_tokens: int = 0
     prefix_hits_tokens: int = 0
+    batch_running: int = 0
+    batch_waiting: int = 0
+    batch_waiting_tokens: int = 0
+    step_time_target_ms: float = 0.0
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
@@ -112,6 +148,20 @@ class TunablesApplied(msgspec.Struct, frozen=True, tag="tuned"):
     call_id: int
     max_num_batched_tokens: int
     max_num_running_seqs: int
+    step_time_target_ms: float = 0.0
+
+
+class CacheCleared(msgspec.Struct, frozen=True, tag="cleared"):
+    """Answer to `ClearCache`.
+
+    `blocks` were freed and overwritten, holding `tokens` tokens; `held` more are in use by
+    running requests: nobody can find them any more, and they are overwritten when they are free.
+    """
+
+    call_id: int
+    blocks: int
+    tokens: int
+    held: int
 
 
 class EngineFailed(msgspec.Struct, frozen=True, tag="failed"):
@@ -120,5 +170,5 @@ class EngineFailed(msgspec.Struct, frozen=True, tag="failed"):
     reason: str
 
 
-ToEngine = AddRequest | AbortRequests | ApplyTunables | Shutdown
-FromEngine = Ready | StepReport | TunablesApplied | EngineFailed
+ToEngine = AddRequest | AbortRequests | ApplyTunables | ClearCache | Shutdown
+FromEngine = Ready | StepReport | TunablesApplied | CacheCleared | EngineFailed

@@ -9,7 +9,7 @@ from paceline_engine.sampling import SamplingParams
 
 
 class Tier(StrEnum):
-    """Service tier; the engine serves `INTERACTIVE` only for now."""
+    """Service tier; OpenAI's `flex` is `BATCH`, every other one `INTERACTIVE`."""
 
     INTERACTIVE = "interactive"
     BATCH = "batch"
@@ -25,6 +25,21 @@ class FinishReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CacheScope:
+    """Whose KV it is: blocks are shared only where all three parts are equal.
+
+    Attributes:
+        tenant: Name of the tenant; also the unit of fair share.
+        scope: Authorisation scope, such as a digest of the API key; never the key itself.
+        salt: The caller's own `cache_salt`.
+    """
+
+    tenant: str = ""
+    scope: str = ""
+    salt: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One admitted prompt.
 
@@ -33,9 +48,21 @@ class Request:
         prompt_token_ids: Non-empty; the server has checked that it fits.
         sampling: How to draw tokens.
         tier: Service tier.
+        cache_scope: With whom its KV blocks may be shared.
+        deadline_s: Wanted end of its wait, in seconds after receipt; breaks ties, None is last.
+        parent_id: Request of the same prompt and scope, submitted just before, whose KV it
+            forks once that is computed (`n > 1`); with the parent gone it computes its own.
     """
 
     request_id: int
     prompt_token_ids: tuple[int, ...]
     sampling: SamplingParams
     tier: Tier = Tier.INTERACTIVE
+    cache_scope: CacheScope = CacheScope()
+    deadline_s: float | None = None
+    parent_id: int | None = None
+
+    @property
+    def tenant(self) -> str:
+        """Unit of fair share inside a tier."""
+        return self.cache_scope.tenant

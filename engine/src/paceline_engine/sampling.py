@@ -23,6 +23,19 @@ class SamplingParams:
         max_tokens: Output tokens at most, at least 1.
         ignore_eos: Go on past end-of-generation tokens.
         stop_token_ids: Further ids that end the output; the id itself is not shown.
+        min_p: Drop tokens less likely than this share of the best one's probability.
+        min_tokens: No end-of-generation or stop token before so many output tokens.
+        presence_penalty: Taken off the logit of every token the output holds.
+        frequency_penalty: Taken off for each time the output holds it.
+        repetition_penalty: Divides (or multiplies, below zero) the logit of every token of
+            prompt and output, as in CTRL, https://arxiv.org/abs/1909.05858.
+        logit_bias: (token id, bias) added to the logit; checked against the vocabulary.
+        bad_words: Token sequences the output may never hold.
+        logprobs: Report the drawn token's log-probability and those of the k best; None
+            reports nothing, 0 the drawn one's only. Of the model's own distribution, before
+            penalties and temperature, as vLLM's default.
+        prompt_logprobs: The same for each prompt token but the first; such a request reads
+            nothing from the prefix cache.
     """
 
     temperature: float = 1.0
@@ -32,6 +45,15 @@ class SamplingParams:
     max_tokens: int = 16
     ignore_eos: bool = False
     stop_token_ids: tuple[int, ...] = ()
+    min_p: float = 0.0
+    min_tokens: int = 0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    bad_words: tuple[tuple[int, ...], ...] = ()
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
 
     @property
     def is_greedy(self) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.demo.follow import Followed
+from e2e.demo.follow import Followed, read
 from e2e.demo.live import row_of
 from e2e.load.record import Outcome, Record
 
@@ -45,3 +45,26 @@ def test_a_row_without_requests_shows_none() -> None:
     row = row_of([], elapsed_s=0.0, now_s=0.0, phase="p", rate_rps=0.0)
     assert row.ttft_p95_ms is None
     assert row.itl_p95_ms is None
+
+
+class BrokenLog:
+    """A Job whose log breaks off once in the middle."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.times = 0
+
+    def follow(self) -> list[str]:
+        self.times += 1
+        return self.lines[:2] if self.times == 1 else self.lines
+
+    def has_ended(self) -> bool:
+        return self.times > 1
+
+
+def test_a_log_that_breaks_off_is_read_again_and_nothing_counts_twice() -> None:
+    job = BrokenLog([f"load: {5 * n} s sent={10 * n}/99 running=9" for n in (1, 2, 3, 4)])
+    followed = Followed()
+    read(job, followed, pause_s=0.0)
+    assert (job.times, followed.sent[-1]) == (2, (20.0, 40))
+    assert len(followed.sent) == 5

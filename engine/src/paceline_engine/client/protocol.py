@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
-from paceline_engine.message import LoopState, StepStats, TokenOutput, TunablesApplied
+from paceline_engine.message import CacheCleared, LoopState, StepStats, TokenOutput, TunablesApplied
 from paceline_engine.request import Request
 
 
@@ -71,8 +71,24 @@ class EngineClient(Protocol):
         *,
         max_num_batched_tokens: int | None = None,
         max_num_running_seqs: int | None = None,
+        step_time_target_ms: float | None = None,
     ) -> TunablesApplied:
         """Sets live knobs between two steps and returns the settings now in force.
+
+        Raises:
+            EngineDeadError: The engine died before it answered.
+        """
+        ...
+
+    async def clear_cache(
+        self,
+        *,
+        tenant: str | None = None,
+        scope: str | None = None,
+        salt: str | None = None,
+        older_than_s: float | None = None,
+    ) -> CacheCleared:
+        """Drops cached KV that matches every part given; None matches all.
 
         Raises:
             EngineDeadError: The engine died before it answered.

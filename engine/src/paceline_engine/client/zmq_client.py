@@ -22,6 +22,8 @@ from paceline_engine.message import (
     AbortRequests,
     AddRequest,
     ApplyTunables,
+    CacheCleared,
+    ClearCache,
     EngineFailed,
     FromEngine,
     LoopState,
@@ -103,7 +105,7 @@ class ZmqEngineClient:
         self._last_heartbeat_s = time.monotonic()
         self._last_submit_s = float("-inf")
         self._streams: dict[int, TokenStream] = {}
-        self._calls: dict[int, asyncio.Future[TunablesApplied]] = {}
+        self._calls: dict[int, asyncio.Future[TunablesApplied | CacheCleared]] = {}
         self._call_ids = itertools.count()
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(FromEngine)
@@ -193,16 +195,44 @@ class ZmqEngineClient:
         *,
         max_num_batched_tokens: int | None = None,
         max_num_running_seqs: int | None = None,
+        step_time_target_ms: float | None = None,
     ) -> TunablesApplied:
         """See `EngineClient`."""
-        call_id = next(self._call_ids)
-        self._send(ApplyTunables(call_id, max_num_batched_tokens, max_num_running_seqs))
-        answer: asyncio.Future[TunablesApplied] = asyncio.get_running_loop().create_future()
-        self._calls[call_id] = answer
+        applied = await self._call(
+            ApplyTunables(
+                next(self._call_ids),
+                max_num_batched_tokens,
+                max_num_running_seqs,
+                step_time_target_ms,
+            )
+        )
+        assert isinstance(applied, TunablesApplied)  # noqa: S101 the engine answers in kind
+        return applied
+
+    async def clear_cache(
+        self,
+        *,
+        tenant: str | None = None,
+        scope: str | None = None,
+        salt: str | None = None,
+        older_than_s: float | None = None,
+    ) -> CacheCleared:
+        """See `EngineClient`."""
+        cleared = await self._call(
+            ClearCache(next(self._call_ids), tenant, scope, salt, older_than_s)
+        )
+        assert isinstance(cleared, CacheCleared)  # noqa: S101 the engine answers in kind
+        return cleared
+
+    async def _call(self, message: ApplyTunables | ClearCache) -> TunablesApplied | CacheCleared:
+        self._send(message)
+        answer: asyncio.Future[TunablesApplied | CacheCleared]
+        answer = asyncio.get_running_loop().create_future()
+        self._calls[message.call_id] = answer
         try:
             return await answer
         finally:
-            self._calls.pop(call_id, None)
+            self._calls.pop(message.call_id, None)
 
     async def wait_ready(self) -> None:
         """See `EngineClient`."""
@@ -268,7 +298,7 @@ class ZmqEngineClient:
                 self._on_report(message)
             case Ready():
                 self.ready.set()
-            case TunablesApplied():
+            case TunablesApplied() | CacheCleared():
                 answer = self._calls.get(message.call_id)
                 if answer is not None and not answer.done():
                     answer.set_result(message)

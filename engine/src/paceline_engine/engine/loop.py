@@ -22,6 +22,8 @@ from paceline_engine.message import (
     AbortRequests,
     AddRequest,
     ApplyTunables,
+    CacheCleared,
+    ClearCache,
     FromEngine,
     LoopState,
     Shutdown,
@@ -108,6 +110,8 @@ class EngineLoop:
                     self._abort(message.request_ids)
                 case ApplyTunables():
                     self._apply(message)
+                case ClearCache():
+                    self._clear(message)
                 case Shutdown():
                     self._is_shut_down = True
                 case _:
@@ -146,6 +150,9 @@ class EngineLoop:
                 max_num_running_seqs=limits.max_num_running_seqs,
             )
         )
+
+    def _clear(self, message: ClearCache) -> None:
+        self._channel.send(CacheCleared(message.call_id, blocks=0, tokens=0, held=0))
 
     def _beat(self) -> None:
         if not self._is_audited:

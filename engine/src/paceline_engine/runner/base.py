@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from paceline_engine.message import TokenLogprobs
 from paceline_engine.scheduler.output import SchedulerOutput
 
 
@@ -16,17 +18,29 @@ class RunnerOutput:
         sampled: (request id, token id) for each chunk that samples and succeeded.
         failed: (request id, reason) for requests that failed alone, such as non-finite
             logits; the rest of the batch is unharmed.
+        logprobs: Request id -> log-probabilities at its drawn token, where asked for.
+        prompt_logprobs: Request id -> those at positions start + 1 to end of its chunk, as
+            far as they lie in the prompt, where asked for.
     """
 
     sampled: tuple[tuple[int, int], ...]
     failed: tuple[tuple[int, str], ...] = ()
+    logprobs: Mapping[int, TokenLogprobs] = field(default_factory=dict)
+    prompt_logprobs: Mapping[int, tuple[TokenLogprobs, ...]] = field(default_factory=dict)
 
 
 class Runner(Protocol):
     """Executes steps. Owns weights and KV tensors; block ids come from the scheduler."""
 
     def execute(self, output: SchedulerOutput) -> RunnerOutput:
-        """Runs one non-empty step to completion and returns its sampled tokens."""
+        """Runs one non-empty step to completion and returns its sampled tokens.
+
+        Wipes, then copies, the blocks the step names before anything is computed.
+        """
+        ...
+
+    def wipe(self, block_ids: Sequence[int]) -> None:
+        """Overwrites blocks that nobody holds; between two steps."""
         ...
 
     def close(self) -> None:

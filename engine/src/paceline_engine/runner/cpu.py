@@ -65,6 +65,14 @@ class CpuRunner:
         tokens = sample(logits[:, : self._config.vocab_size], draws)
         return outcome([c.request_id for c in sampling], tokens, self._config.vocab_size)
 
+    def wipe(self, block_ids: Sequence[int]) -> None:
+        """Overwrites blocks with zeros; see `Runner`."""
+        if block_ids:
+            ids = torch.tensor(block_ids)
+            for layer in self._cache:
+                layer.keys.index_fill_(0, ids, 0)
+                layer.values.index_fill_(0, ids, 0)
+
     def close(self) -> None:
         """Frees weights and KV tensors; safe to call twice."""
         self._model = None

@@ -7,7 +7,7 @@ chunking or preemption. End-of-generation tokens are never drawn: an output runs
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from paceline_engine.clock import Clock
 from paceline_engine.config import StepTimeLaw
@@ -89,6 +89,9 @@ class SimulatedRunner:
         )
         self._clock.sleep_until(self._free_at)
         return RunnerOutput(sampled=sampled)
+
+    def wipe(self, block_ids: Sequence[int]) -> None:
+        """See `Runner`; there is nothing to overwrite."""
 
     def close(self) -> None:
         """See `Runner`."""

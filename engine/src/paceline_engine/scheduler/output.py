@@ -33,6 +33,9 @@ class ScheduledChunk:
         samples: Whether the last token's logits are sampled (the chunk reaches the end of
             what is known of the request).
         sampling: How to sample; the drawn token stands at position `end`.
+        history: All known tokens of the request, prompt first, at least to `end`; grows in
+            place, so valid until the step's results are applied. For penalties.
+        num_prompt_tokens: How many of them are the prompt.
     """
 
     request_id: int
@@ -42,6 +45,8 @@ class ScheduledChunk:
     is_decode: bool
     samples: bool
     sampling: SamplingParams
+    history: Sequence[int] = ()
+    num_prompt_tokens: int = 0
 
     @property
     def end(self) -> int:
@@ -59,6 +64,9 @@ class SchedulerOutput:
         budget: Token budget in force for this step.
         preempted: Requests whose blocks were taken back; they wait to be recomputed.
         started: Requests of which no step ran a part before.
+        copies: (source, destination) blocks to copy before anything is computed:
+            copy-on-write of blocks that forked requests share.
+        wipes: Blocks to overwrite before anything is computed: cleared while they were in use.
     """
 
     step_id: int
@@ -66,6 +74,8 @@ class SchedulerOutput:
     budget: int
     preempted: tuple[int, ...] = ()
     started: tuple[int, ...] = ()
+    copies: tuple[tuple[int, int], ...] = ()
+    wipes: tuple[int, ...] = ()
 
     @cached_property
     def decode_rows(self) -> int:

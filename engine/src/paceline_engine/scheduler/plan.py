@@ -35,6 +35,8 @@ class StepPlan:
                 is_decode=True,
                 samples=True,
                 sampling=sequence.request.sampling,
+                history=sequence.token_ids,
+                num_prompt_tokens=len(sequence.request.prompt_token_ids),
             )
         )
         self.left -= 1
@@ -51,6 +53,8 @@ class StepPlan:
                 is_decode=False,
                 samples=start + length == sequence.prefill_end,
                 sampling=sequence.request.sampling,
+                history=sequence.token_ids,
+                num_prompt_tokens=len(sequence.request.prompt_token_ids),
             )
         )
         self.left -= length
