@@ -66,10 +66,14 @@ imports: ## import-linter: layers, purity, independence
 	@$(SETUP) operator
 	@PYTHONPATH=operator/src:engine/src $(OP)/lint-imports
 
-.PHONY: crds verify
+.PHONY: crds behaviours verify
 crds: ## Write crds/ and the chart's copy from the models
 	@$(SETUP) operator
 	@$(OP)/python -m paceline_operator.api.crd --write crds charts/paceline/crds
+
+behaviours: ## Write docs/behaviours-engine.md from the engine's tests
+	@$(SETUP) operator
+	@$(OP)/python -m tests.verify.behaviours --write
 
 verify: ## Fail where anything generated differs from its source
 	@$(SETUP) operator cluster
