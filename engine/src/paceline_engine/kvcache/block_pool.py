@@ -1,51 +1,82 @@
-"""Paged KV accounting: a free list and one block table per owner.
+"""Paged KV accounting: who holds which block, what is kept for reuse, what is free.
 
 The scheduler decides who gets blocks; the runner's KV tensors are indexed by the ids. Every
-block is free, held by a table or cached (kept for reuse, held by nobody), and the three
-counts always add up to the whole pool.
+block is free, held by at least one table or cached (filled, findable, held by nobody), and
+the three counts always add up to the whole pool. Nothing here costs time in proportion to
+the pool but `purge` and the checks.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
+from paceline_engine.kvcache.block_ledger import BlockLedger
+from paceline_engine.kvcache.block_table import BlockTable
+from paceline_engine.kvcache.integrity import KvIntegrityError
+from paceline_engine.kvcache.prefix_chain import ChainMemory, PrefixChain
+from paceline_engine.kvcache.purge import Purged, Selection
+from paceline_engine.request import CacheScope
 
-class KvIntegrityError(RuntimeError):
-    """Blocks were lost or given out twice: a defect of the engine, never of a request."""
+__all__ = ["BlockPool", "KvIntegrityError", "Purged"]
 
 
 class BlockPool:
     """Blocks of `block_size` tokens each, given out to owners (request ids).
 
+    Times are seconds of one clock that never runs backwards.
+
     Args:
         num_blocks: Blocks in the pool, ids 0 to num_blocks - 1.
         block_size: Tokens in one block.
+        prefix_caching: Whether filled blocks are kept for prompts that begin alike.
+        retention_s: A cached block unused for so long is dropped; None keeps it until its
+            place is needed.
+        revision: Digest of the weights; part of every key.
+
+    Attributes:
+        queries_tokens: Tokens looked up by admitted requests.
+        hits_tokens: Of those, tokens found.
     """
 
-    def __init__(self, num_blocks: int, block_size: int) -> None:
+    def __init__(
+        self,
+        num_blocks: int,
+        block_size: int,
+        *,
+        prefix_caching: bool = True,
+        retention_s: float | None = None,
+        revision: str = "",
+    ) -> None:
         if num_blocks < 1 or block_size < 1:
             raise ValueError(f"a pool of {num_blocks} blocks of {block_size} tokens holds nothing")
         self.num_blocks = num_blocks
         self.block_size = block_size
-        self._free = list(range(num_blocks - 1, -1, -1))
-        self._tables: dict[int, list[int]] = {}
-        self._num_held = 0
+        self.queries_tokens = 0
+        self.hits_tokens = 0
+        self._retention_s = retention_s
+        self._chains = ChainMemory(revision, block_size) if prefix_caching else None
+        self._ledger = BlockLedger(num_blocks)
+        self._tables: dict[int, BlockTable] = {}
 
     @property
     def num_free(self) -> int:
-        """Blocks that can be given out now."""
-        return len(self._free)
-
-    @property
-    def num_held(self) -> int:
-        """Blocks in at least one table."""
-        return self._num_held
+        """Blocks that hold nothing of use."""
+        return self._ledger.num_free
 
     @property
     def num_cached(self) -> int:
-        """Blocks kept for reuse that no table holds; none without a prefix cache."""
-        return 0
+        """Blocks kept for reuse that no table holds."""
+        return self._ledger.num_cached
+
+    @property
+    def num_held(self) -> int:
+        """Blocks in at least one table; a shared one counts once."""
+        return self._ledger.num_held
+
+    @property
+    def num_available(self) -> int:
+        """Blocks that can be given out now: free ones, then cached ones."""
+        return self._ledger.num_available
 
     def blocks_for(self, num_tokens: int) -> int:
         """Blocks that `num_tokens` tokens occupy."""
@@ -53,48 +84,205 @@ class BlockPool:
 
     def table(self, owner: int) -> Sequence[int]:
         """The owner's block ids in token order; grows in place, empty if unknown."""
-        return self._tables.get(owner, ())
+        table = self._tables.get(owner)
+        return table.block_ids if table else ()
 
-    def grow(self, owner: int, num_tokens: int) -> bool:
+    def admit(
+        self,
+        owner: int,
+        token_ids: Sequence[int],
+        scope: CacheScope,
+        now_s: float,
+        *,
+        spare: int = 0,
+        read_cache: bool = True,
+    ) -> int | None:
+        """Gives a new owner blocks for all of `token_ids`, cached ones where they match.
+
+        Looking up, pinning and counting are one step, so a hit cannot go stale. The last
+        token is never a hit: the model must run at least once to draw the next one.
+
+        Args:
+            owner: Holds nothing yet.
+            token_ids: Non-empty; may grow later, must not change.
+            scope: With whom its blocks may be shared.
+            now_s: Time.
+            spare: Blocks that must still be available afterwards.
+            read_cache: Whether hits are wanted; what it computes can be found in any case.
+
+        Returns:
+            Leading tokens that need not be computed, a multiple of the block size; None if
+            there is no room, and then nothing has changed.
+        """
+        if owner in self._tables:
+            raise ValueError(f"request {owner} holds blocks already")
+        self.expire(now_s)
+        chain = self._chains.take(owner, token_ids, scope) if self._chains else None
+        hits = self._find(chain, token_ids) if chain and read_cache else []
+        fresh = self.blocks_for(len(token_ids)) - len(hits)
+        unused = sum(not self._ledger.is_held(block) for block in hits)
+        if fresh + spare > self.num_available - unused:
+            if self._chains and chain:
+                self._chains.keep(owner, token_ids, scope, chain)
+            return None
+        self._ledger.share(hits)
+        block_ids = hits + self._ledger.take(fresh, scope)
+        self._tables[owner] = BlockTable(scope, chain, block_ids, num_filled=len(hits))
+        return self._count(len(token_ids), len(hits)) if chain and read_cache else 0
+
+    def grow(self, owner: int, num_tokens: int, now_s: float = 0.0) -> bool:
         """Lets the owner's table cover `num_tokens` tokens; all or nothing.
+
+        An owner that was not admitted gets a table of which nothing is ever shared.
 
         Returns:
             Whether it does now; False leaves everything as it was.
         """
         table = self._tables.get(owner)
-        missing = self.blocks_for(num_tokens) - (len(table) if table else 0)
+        missing = self.blocks_for(num_tokens) - (len(table.block_ids) if table else 0)
         if missing <= 0:
             return True
-        if missing > len(self._free):
+        if missing > self.num_available:
             return False
         if table is None:
-            table = self._tables[owner] = []
-        table.extend(self._free.pop() for _ in range(missing))
-        self._num_held += missing
+            table = self._tables[owner] = BlockTable(CacheScope())
+        table.block_ids.extend(self._ledger.take(missing, table.scope))
         return True
 
-    def release(self, owner: int) -> int:
-        """Takes all blocks of the owner back; returns how many, 0 if unknown."""
-        table = self._tables.pop(owner, [])
-        self._free.extend(reversed(table))
-        self._num_held -= len(table)
-        return len(table)
+    def fill(self, owner: int, token_ids: Sequence[int], num_computed: int) -> None:
+        """Makes blocks findable that have become full; to be called after a step's results.
+
+        Args:
+            owner: Unknown ones are ignored.
+            token_ids: All tokens known of it.
+            num_computed: Leading tokens whose KV is in the blocks.
+        """
+        table = self._tables.get(owner)
+        if table is None or (table.num_filled + 1) * self.block_size > num_computed:
+            return
+        full = num_computed // self.block_size
+        if table.chain is not None and not table.is_cleared:
+            for index in range(table.num_filled, full):
+                key = table.chain.key(index, token_ids)
+                self._ledger.publish(table.block_ids[index], key)
+        table.num_filled = full
+
+    def fork(
+        self,
+        parent: int,
+        child: int,
+        token_ids: Sequence[int],
+        now_s: float,
+        *,
+        spare: int = 0,
+    ) -> bool:
+        """Lets a new owner share the parent's blocks of `token_ids`, a partial last one too.
+
+        Takes no block; whoever writes to a shared one first asks `writable`.
+
+        Args:
+            parent: Covers `token_ids`, all computed.
+            child: Holds nothing yet.
+            token_ids: Leading tokens of the parent, from which the child goes its own way.
+            now_s: Time.
+            spare: Blocks that must be available.
+
+        Returns:
+            Whether it was done; False if there are fewer spare blocks.
+
+        Raises:
+            ValueError: The parent does not cover the tokens, or the child holds blocks.
+        """
+        table, count = self._tables.get(parent), self.blocks_for(len(token_ids))
+        if table is None or len(table.block_ids) < count or child in self._tables:
+            raise ValueError(f"request {child} cannot share {count} blocks of request {parent}")
+        if spare > self.num_available:
+            return False
+        shared = table.block_ids[:count]
+        self._ledger.share(shared)
+        self._tables[child] = table.fork(shared, len(token_ids) // self.block_size)
+        return True
+
+    def writable(
+        self, owner: int, start: int, end: int, now_s: float
+    ) -> tuple[tuple[int, int], ...] | None:
+        """Gives the owner blocks of its own for positions [start, end), which it will write.
+
+        Blocks there that others hold, or could find, are replaced in its table by fresh ones.
+
+        Returns:
+            (source, destination) blocks to copy, in order, before anything is computed; None
+            if there is no room, and then nothing has changed.
+        """
+        table = self._tables[owner]
+        covered = range(start // self.block_size, self.blocks_for(end))
+        shared = [index for index in covered if self._ledger.is_shared(table.block_ids[index])]
+        if not shared:
+            return ()
+        if len(shared) > self.num_available:
+            return None
+        table.num_filled = min(table.num_filled, shared[0])
+        return tuple(self._replace(table, index, now_s) for index in shared)
+
+    def release(self, owner: int, now_s: float = 0.0) -> int:
+        """Lets go of all blocks of the owner; returns how many it had, 0 if unknown.
+
+        Findable ones that nobody else holds are kept, a sequence's tail to be given up
+        before its head; the others are free.
+        """
+        table = self._tables.pop(owner, None)
+        if table is None:
+            return 0
+        for block in reversed(table.block_ids):
+            self._ledger.drop(block, now_s, wipe=table.is_cleared)
+        return len(table.block_ids)
+
+    def expire(self, now_s: float) -> None:
+        """Drops cached blocks that were unused for the retention time."""
+        if self._retention_s is not None:
+            self._ledger.expire(now_s - self._retention_s)
+
+    def purge(
+        self,
+        now_s: float,
+        *,
+        tenant: str | None = None,
+        scope: str | None = None,
+        salt: str | None = None,
+        older_than_s: float | None = None,
+    ) -> Purged:
+        """Drops what is cached for a tenant, scope or salt; None matches all.
+
+        To be called between two steps. Blocks in use stay with their owners, who publish
+        nothing more; `take_wipes` names them once they are let go. They have age 0.
+
+        Returns:
+            What was done; the caller overwrites `block_ids`.
+        """
+        selection = Selection(tenant=tenant, scope=scope, salt=salt, older_than_s=older_than_s)
+        held = self._clear_held(selection)
+        stale, freed = self._ledger.forget(selection, now_s)
+        return Purged(
+            block_ids=tuple(stale), freed=freed, tokens=freed * self.block_size, held=held
+        )
+
+    def take_wipes(self) -> tuple[int, ...]:
+        """Blocks to overwrite, after copying and before anything is computed.
+
+        They were in use when they were purged and have been let go since. Some may have been
+        given out again: to be called once at the end of every scheduling round, and when
+        idle.
+        """
+        return self._ledger.take_wipes()
 
     def check_integrity(self) -> None:
         """Counts every block.
 
         Raises:
-            KvIntegrityError: A block is missing, doubled or unknown, or the counts disagree.
+            KvIntegrityError: A block is missing, doubled, unknown or in two roles, or the
+                counts disagree.
         """
-        seen = Counter(self._free)
-        for table in self._tables.values():
-            seen.update(table)
-        wrong = [block for block in range(self.num_blocks) if seen[block] != 1]
-        if wrong or len(seen) != self.num_blocks:
-            raise KvIntegrityError(f"blocks lost or given out twice: {wrong or sorted(seen)}")
-        total = self.num_free + self.num_held + self.num_cached
-        if total != self.num_blocks:
-            raise KvIntegrityError(f"free + held + cached is {total}, not {self.num_blocks}")
+        self._ledger.check({owner: table.block_ids for owner, table in self._tables.items()})
 
     def check_empty(self) -> None:
         """Checks that nobody holds a block.
@@ -104,3 +292,35 @@ class BlockPool:
         """
         if self._tables:
             raise KvIntegrityError(f"blocks still held by requests {sorted(self._tables)}")
+
+    def _find(self, chain: PrefixChain, token_ids: Sequence[int]) -> list[int]:
+        hits: list[int] = []
+        for index in range((len(token_ids) - 1) // self.block_size):
+            block = self._ledger.find(chain.key(index, token_ids))
+            if block is None:
+                break
+            hits.append(block)
+        return hits
+
+    def _count(self, num_tokens: int, num_hits: int) -> int:
+        hit_tokens = num_hits * self.block_size
+        self.queries_tokens += num_tokens
+        self.hits_tokens += hit_tokens
+        return hit_tokens
+
+    def _replace(self, table: BlockTable, index: int, now_s: float) -> tuple[int, int]:
+        source = table.block_ids[index]
+        (copy,) = self._ledger.take(1, table.scope)
+        self._ledger.note_copy(source, copy)
+        table.block_ids[index] = copy
+        self._ledger.drop(source, now_s, wipe=table.is_cleared)
+        return source, copy
+
+    def _clear_held(self, selection: Selection) -> int:
+        held: set[int] = set()
+        for table in self._tables.values():
+            if selection.matches(table.scope, age_s=0.0):
+                table.is_cleared = True
+                held.update(table.block_ids)
+        self._ledger.withdraw(held)
+        return len(held)

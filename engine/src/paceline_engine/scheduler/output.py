@@ -64,9 +64,10 @@ class SchedulerOutput:
         budget: Token budget in force for this step.
         preempted: Requests whose blocks were taken back; they wait to be recomputed.
         started: Requests of which no step ran a part before.
-        copies: (source, destination) blocks to copy before anything is computed:
-            copy-on-write of blocks that forked requests share.
-        wipes: Blocks to overwrite before anything is computed: cleared while they were in use.
+        copies: (source, destination) blocks to copy, in this order, before anything is
+            computed: copy-on-write of blocks that forked requests share.
+        wipes: Blocks to overwrite after the copies and before anything is computed: cleared
+            while they were in use.
     """
 
     step_id: int

@@ -1,0 +1,177 @@
+"""Every block's role: free, held or cached; whose KV it holds, and what must be overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from paceline_engine.kvcache.integrity import Books
+from paceline_engine.kvcache.lru import LruBlocks
+from paceline_engine.kvcache.prefix_index import PrefixIndex
+from paceline_engine.kvcache.purge import Selection
+from paceline_engine.request import CacheScope
+
+
+class BlockLedger:
+    """Blocks 0 to num_blocks - 1 and how many tables hold each.
+
+    Args:
+        num_blocks: Blocks there are.
+    """
+
+    def __init__(self, num_blocks: int) -> None:
+        self._free = list(range(num_blocks - 1, -1, -1))
+        self._cached = LruBlocks()
+        self._index = PrefixIndex(num_blocks)
+        self._references = [0] * num_blocks
+        self._num_held = 0
+        self._writer: list[CacheScope | None] = [None] * num_blocks  # whose KV is in it
+        self._left_at_s = [0.0] * num_blocks  # when its last holder let go
+        self._unwiped: set[int] = set()  # purged while held, let go since, not overwritten
+
+    @property
+    def num_free(self) -> int:
+        """Blocks that hold nothing of use."""
+        return len(self._free)
+
+    @property
+    def num_cached(self) -> int:
+        """Findable blocks that nobody holds."""
+        return len(self._cached)
+
+    @property
+    def num_held(self) -> int:
+        """Blocks that somebody holds."""
+        return self._num_held
+
+    @property
+    def num_available(self) -> int:
+        """Blocks that `take` can give."""
+        return len(self._free) + len(self._cached)
+
+    def is_held(self, block: int) -> bool:
+        """Whether somebody holds the block."""
+        return self._references[block] > 0
+
+    def is_shared(self, block: int) -> bool:
+        """Whether others than one holder read the block, or could find it."""
+        return self._references[block] > 1 or self._index.has(block)
+
+    def find(self, key: bytes) -> int | None:
+        """The filled block with this key."""
+        return self._index.find(key)
+
+    def publish(self, block: int, key: bytes) -> None:
+        """Makes a held, filled block findable; of several with one key the first stays so."""
+        self._index.publish(block, key)
+
+    def take(self, count: int, scope: CacheScope) -> list[int]:
+        """Gives out blocks that nobody holds: free ones, then the longest unused cached ones.
+
+        Args:
+            count: At most `num_available`.
+            scope: Who will write to them.
+        """
+        taken: list[int] = []
+        for _ in range(count):
+            block = self._free.pop() if self._free else self._evict()
+            self._references[block] = 1
+            self._writer[block] = scope
+            taken.append(block)
+        self._num_held += count
+        return taken
+
+    def share(self, block_ids: Iterable[int]) -> None:
+        """One more table holds each of these held or cached blocks."""
+        for block in block_ids:
+            if not self._references[block]:
+                self._cached.remove(block)
+                self._num_held += 1
+            self._references[block] += 1
+
+    def drop(self, block: int, now_s: float, *, wipe: bool) -> None:
+        """One table less holds the block.
+
+        Args:
+            block: A held one.
+            now_s: Time.
+            wipe: Whether it must be overwritten once nobody holds it.
+        """
+        self._references[block] -= 1
+        if self._references[block]:
+            return
+        self._num_held -= 1
+        self._left_at_s[block] = now_s
+        if self._index.has(block):
+            self._cached.add(block, now_s)
+            return
+        self._free.append(block)
+        if wipe:
+            self._unwiped.add(block)
+
+    def note_copy(self, source: int, copy: int) -> None:
+        """Says that `copy`, just taken, will be overwritten whole with `source`."""
+        if source in self._unwiped:
+            self._unwiped.add(copy)  # taken in this round: it holds nothing of its owner yet
+        else:
+            self._unwiped.discard(copy)
+
+    def expire(self, limit_s: float) -> None:
+        """Frees cached blocks unused since `limit_s` or before."""
+        for block in self._cached.pop_unused_since(limit_s):
+            self._index.withdraw(block)
+            self._free.append(block)
+
+    def withdraw(self, block_ids: Iterable[int]) -> None:
+        """Makes held blocks unfindable."""
+        for block in block_ids:
+            self._index.withdraw(block)
+
+    def forget(self, selection: Selection, now_s: float) -> tuple[list[int], int]:
+        """Frees cached blocks of a selection; takes time in proportion to the pool.
+
+        Returns:
+            Blocks to overwrite now, free ones with remains of the selection among them; how
+            many of them were cached.
+        """
+        stale = [
+            block
+            for block, writer in enumerate(self._writer)
+            if writer is not None
+            and not self._references[block]
+            and selection.matches(writer, now_s - self._left_at_s[block])
+        ]
+        freed = [block for block in stale if block in self._cached]
+        for block in freed:
+            self._cached.remove(block)
+            self._index.withdraw(block)
+            self._free.append(block)
+        for block in stale:
+            self._writer[block] = None
+        self._unwiped.difference_update(stale)
+        return stale, len(freed)
+
+    def take_wipes(self) -> tuple[int, ...]:
+        """Blocks to overwrite that were purged while held; each is named once."""
+        wipes = tuple(self._unwiped)
+        self._unwiped.clear()
+        return wipes
+
+    def check(self, tables: Mapping[int, Sequence[int]]) -> None:
+        """Counts every block.
+
+        Raises:
+            KvIntegrityError: See `Books.check`.
+        """
+        Books(
+            free=self._free,
+            cached=self._cached,
+            tables=tables,
+            references=self._references,
+            num_held=self._num_held,
+            index=self._index,
+        ).check()
+
+    def _evict(self) -> int:
+        block = self._cached.pop_oldest()
+        self._index.withdraw(block)
+        return block

@@ -1,0 +1,232 @@
+"""Whatever owners do, every block has one role, and nobody reads what is not theirs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from paceline_engine.kvcache.block_pool import BlockPool, KvIntegrityError
+from paceline_engine.kvcache.purge import Selection
+from paceline_engine.request import CacheScope
+from tests.engine.kvcache.pool_model import Owner, PoolModel
+
+SCOPES = [
+    CacheScope(tenant="a"),
+    CacheScope(tenant="b"),
+    CacheScope(tenant="a", scope="key"),
+    CacheScope(tenant="a", salt="key"),
+]
+TOKENS = st.integers(0, 1)
+some_owner = precondition(lambda self: self.model.owners)
+between_rounds = precondition(lambda self: not self.in_round)
+
+
+class PoolMachine(RuleBasedStateMachine):
+    """Requests that come, compute, fork, are preempted and purged, in rounds as of a scheduler."""
+
+    @initialize(
+        num_blocks=st.integers(4, 14),
+        block_size=st.integers(1, 3),
+        retention_s=st.none() | st.integers(1, 6),
+    )
+    def start(self, num_blocks: int, block_size: int, retention_s: int | None) -> None:
+        self.pool = BlockPool(num_blocks, block_size, retention_s=retention_s)
+        self.model = PoolModel(self.pool, retention_s)
+        self.in_round = False
+        self.next_id = 0
+        self.seen: list[list[int]] = [[]]
+
+    @rule(
+        data=st.data(),
+        scope=st.sampled_from(SCOPES),
+        fresh=st.lists(TOKENS, min_size=1, max_size=10),
+        spare=st.integers(0, 3),
+        read_cache=st.sampled_from([True, True, True, False]),
+    )
+    def admit(
+        self, data: st.DataObject, scope: CacheScope, fresh: list[int], spare: int, read_cache: bool
+    ) -> None:
+        known = data.draw(st.sampled_from(self.seen))
+        tokens = known[: data.draw(st.integers(0, len(known)))] + fresh
+        self.model.expire()
+        hits = self.model.hits(tokens, scope) if read_cache else []
+        free, held = self.model.free, self.model.held
+        needed = self.pool.blocks_for(len(tokens)) - len(hits)
+        available = len(free) + len(set(self.model.unused) - set(hits))
+        counted = self.pool.queries_tokens, self.pool.hits_tokens
+        got = self.pool.admit(
+            self.next_id, tokens, scope, self.model.now_s, spare=spare, read_cache=read_cache
+        )
+        if needed + spare > available:
+            assert got is None
+            assert (self.pool.queries_tokens, self.pool.hits_tokens) == counted
+            assert (self.model.free, self.model.held) == (free, held)
+            return
+        self.in_round = True
+        assert got == len(hits) * self.pool.block_size < len(tokens)
+        looked_up = len(tokens) if read_cache else 0
+        assert self.pool.queries_tokens == counted[0] + looked_up
+        assert self.pool.hits_tokens == counted[1] + got
+        table = list(self.pool.table(self.next_id))
+        assert table[: len(hits)] == hits
+        self.model.unused = [block for block in self.model.unused if block not in hits]
+        self.model.took(table[len(hits) :], scope, free)
+        self.model.owners[self.next_id] = Owner(tokens, scope, got, len(hits))
+        self.model.check_reads(self.next_id, got)
+        self.seen.append(tokens)
+        self.next_id += 1
+
+    @some_owner
+    @rule(data=st.data(), count=st.integers(1, 6), token=TOKENS)
+    def compute(self, data: st.DataObject, count: int, token: int) -> None:
+        """The owner's next tokens; a drawn one where it knows no other."""
+        owner_id = data.draw(st.sampled_from(sorted(self.model.owners)))
+        owner = self.model.owners[owner_id]
+        if owner.end:
+            return
+        if owner.num_computed == len(owner.tokens):
+            owner.tokens.append(token)
+        end = min(len(owner.tokens), owner.num_computed + count)
+        self.in_round = True
+        if self.grow(owner_id, owner, end) and self.make_writable(owner_id, owner, end):
+            owner.end = end
+
+    def grow(self, owner_id: int, owner: Owner, end: int) -> bool:
+        before, free = list(self.pool.table(owner_id)), self.model.free
+        available = self.pool.num_available
+        grown = self.pool.grow(owner_id, end, self.model.now_s)
+        table = list(self.pool.table(owner_id))
+        missing = max(0, self.pool.blocks_for(end) - len(before))
+        assert grown is (missing <= available)
+        assert table[: len(before)] == before
+        assert len(table) == len(before) + (missing if grown else 0)
+        self.model.took(table[len(before) :], owner.scope, free)
+        return grown
+
+    def make_writable(self, owner_id: int, owner: Owner, end: int) -> bool:
+        before, free = list(self.pool.table(owner_id)), self.model.free
+        available = self.pool.num_available
+        copies = self.pool.writable(owner_id, owner.num_computed, end, self.model.now_s)
+        table = list(self.pool.table(owner_id))
+        if copies is None:
+            assert table == before
+            return False
+        assert len(copies) <= available
+        replaced = [pair for pair in zip(before, table, strict=True) if pair[0] != pair[1]]
+        assert list(copies) == replaced
+        self.model.took([copy for _, copy in copies], owner.scope, free)
+        for source, _ in copies:
+            self.model.left([source])
+        self.model.copies.extend(copies)
+        if copies:
+            owner.num_filled = min(owner.num_filled, before.index(copies[0][0]))
+        others = {b for o in self.model.owners if o != owner_id for b in self.pool.table(o)}
+        written = set(table[owner.num_computed // self.pool.block_size : self.pool.blocks_for(end)])
+        assert not written & (others | set(self.model.findable.values()))
+        return True
+
+    @some_owner
+    @rule(data=st.data(), spare=st.integers(0, 3))
+    def fork(self, data: st.DataObject, spare: int) -> None:
+        parent_id = data.draw(st.sampled_from(sorted(self.model.owners)))
+        parent = self.model.owners[parent_id]
+        if not parent.num_computed:
+            return
+        shared = data.draw(st.integers(1, parent.num_computed))
+        computed = data.draw(st.integers(max(0, shared - 1), shared))
+        available = self.pool.num_available
+        tokens = parent.tokens[:shared]
+        done = self.pool.fork(parent_id, self.next_id, tokens, self.model.now_s, spare=spare)
+        assert done is (spare <= available)
+        assert self.pool.num_available == available
+        if done:
+            self.in_round = True
+            assert (
+                self.pool.table(self.next_id)
+                == self.pool.table(parent_id)[: self.pool.blocks_for(shared)]
+            )
+            filled = min(parent.num_filled, shared // self.pool.block_size)
+            child = Owner(tokens, parent.scope, computed, filled, parent.is_cleared)
+            self.model.owners[self.next_id] = child
+            self.next_id += 1
+
+    @some_owner
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        owner_id = data.draw(st.sampled_from(sorted(self.model.owners)))
+        table = list(self.pool.table(owner_id))
+        del self.model.owners[owner_id]
+        assert self.pool.release(owner_id, self.model.now_s) == len(table)
+        assert self.pool.release(owner_id, self.model.now_s) == 0
+        self.model.left(table)
+
+    @rule()
+    def finish_round(self) -> None:
+        self.model.finish_round()
+        self.in_round = False
+
+    @rule(seconds=st.integers(1, 4))
+    def wait(self, seconds: int) -> None:
+        self.model.now_s += seconds
+        self.pool.expire(self.model.now_s)
+        self.model.expire()
+
+    @between_rounds
+    @rule(
+        tenant=st.sampled_from([None, "a", "b"]),
+        scope=st.sampled_from([None, "", "key"]),
+        salt=st.sampled_from([None, "", "key"]),
+        older_than_s=st.sampled_from([None, None, 0, 2]),
+    )
+    def purge(
+        self, tenant: str | None, scope: str | None, salt: str | None, older_than_s: float | None
+    ) -> None:
+        chosen = Selection(tenant=tenant, scope=scope, salt=salt, older_than_s=older_than_s)
+        model, held = self.model, self.model.held
+        in_use: set[int] = set()
+        for owner_id, owner in model.owners.items():
+            if chosen.matches(owner.scope, 0):
+                owner.is_cleared = True
+                in_use.update(self.pool.table(owner_id))
+        stale = {
+            block
+            for block, writer in model.writer.items()
+            if block not in held and chosen.matches(writer, model.now_s - model.left_at_s[block])
+        }
+        purged = self.pool.purge(
+            model.now_s, tenant=tenant, scope=scope, salt=salt, older_than_s=older_than_s
+        )
+        assert set(purged.block_ids) == stale
+        assert len(purged.block_ids) == len(stale)
+        assert purged.freed == len(stale & set(model.unused))
+        assert purged.tokens == purged.freed * self.pool.block_size
+        assert purged.held == len(in_use)
+        model.wipe(purged.block_ids)
+        model.hide(stale | in_use)
+        model.purged |= in_use
+        for block in stale:
+            del model.writer[block]
+
+    @invariant()
+    def every_block_has_one_role(self) -> None:
+        self.pool.check_integrity()
+        model = self.model
+        assert self.pool.num_held == len(model.held)
+        assert self.pool.num_cached == len(model.unused)
+        assert self.pool.num_free == len(model.free)
+        total = self.pool.num_free + self.pool.num_cached + self.pool.num_held
+        assert total == self.pool.num_blocks
+
+    @invariant()
+    def empty_means_nobody_holds(self) -> None:
+        if self.model.owners:
+            with pytest.raises(KvIntegrityError, match="still held"):
+                self.pool.check_empty()
+        else:
+            self.pool.check_empty()
+
+
+TestPool = PoolMachine.TestCase
+TestPool.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
