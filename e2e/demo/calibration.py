@@ -1,8 +1,9 @@
-"""Fits the sample's targets to other machines, from one prompt measured alone.
+"""Fits the sample's targets and load to other machines, from one prompt measured alone.
 
 The targets of `manifests/samples/smollm2.yaml` hold on the class of machine they were chosen
-on. Elsewhere the same prompt is timed first and targets change by the same factor: on a slower
-machine no budget could meet them, on a faster one every budget would.
+on. Elsewhere the same prompt is timed first; targets change by the same factor and the load by
+its inverse, so that the engines are as busy as there: on a slower machine no budget could meet
+the targets under that load, on a faster one every budget would.
 """
 
 from __future__ import annotations
@@ -74,3 +75,8 @@ def scaled(targets_ms: dict[str, int], by: float) -> dict[str, int]:
     if by == 1.0:
         return dict(targets_ms)
     return {name: round(value * by / 10) * 10 for name, value in targets_ms.items()}
+
+
+def rate(rate_rps: float, by: float) -> float:
+    """Load that keeps engines as busy here as the given one does where targets were chosen."""
+    return round(rate_rps / by, 2)

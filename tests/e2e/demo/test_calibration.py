@@ -2,7 +2,14 @@
 
 import pytest
 
-from e2e.demo.calibration import REFERENCE_FIRST_MS, REFERENCE_GAP_MS, Probe, factor, scaled
+from e2e.demo.calibration import (
+    REFERENCE_FIRST_MS,
+    REFERENCE_GAP_MS,
+    Probe,
+    factor,
+    rate,
+    scaled,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,3 +24,8 @@ def test_only_other_machines_get_other_targets(first: float, gap: float, expecte
 def test_targets_grow_together() -> None:
     assert scaled({"ttft": 4000, "itl": 333}, 1.5) == {"ttft": 6000, "itl": 500}
     assert scaled({"ttft": 4001, "itl": 333}, 1.0) == {"ttft": 4001, "itl": 333}
+
+
+@pytest.mark.parametrize(("by", "expected"), [(1.0, 0.9), (1.5, 0.6), (0.5, 1.8)])
+def test_a_slower_machine_gets_less_load(by: float, expected: float) -> None:
+    assert rate(0.9, by) == pytest.approx(expected)
