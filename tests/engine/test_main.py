@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from paceline_engine.main import prepare
-from paceline_engine.planning import StartError
 from paceline_engine.server.flags import Flag
 from paceline_engine.server.options import OptionError, parse
+from paceline_engine.start_error import StartError
 
 SIMULATED = ["--device=simulated", "--port=0", "--health-port=0", "--admin-port=0"]
 

@@ -57,7 +57,8 @@ class EngineConfig:
         prefix_caching: Whether computed blocks are kept for prompts that begin alike.
         cache_retention_s: A cached block unused for so long is dropped; None keeps it until
             its place is needed.
-        model_revision: Digest of the weights; part of every prefix key.
+        model_revision: Digest of the weights; part of every prefix key. The engine process
+            makes it while it loads.
         batch_weight: Tokens the batch tier gets for each of the interactive tier's while both
             wait.
         interactive_max_wait_s: After so long in the queue nothing may overtake an

@@ -13,15 +13,18 @@ from typing import Final
 import uvloop
 
 from paceline_engine.client import ZmqEngineClient
-from paceline_engine.planning import StartError, check_device, plan, served_name
+from paceline_engine.planning import check_device, plan, served_name
+from paceline_engine.runner.memory_limit import nearest_limit
 from paceline_engine.server.access import TokenFile, TokenFileError
 from paceline_engine.server.admin_wire import TunablesRequest
 from paceline_engine.server.flags import COMMAND, EXIT_BAD_START, Flag
 from paceline_engine.server.lifecycle import Access, Ports, Startup, serve
 from paceline_engine.server.listeners import PortError, bind
+from paceline_engine.server.memory_watch import MemoryWatch
 from paceline_engine.server.options import OptionError, ServeOptions, parse
 from paceline_engine.server.settings import ServerSettings
 from paceline_engine.server.start_values import StartValuesError, read_start_values
+from paceline_engine.start_error import StartError
 from paceline_engine.tokenizer import TokenizerLoadError, load_tokenizer
 
 LOOPBACK: Final = "127.0.0.1"
@@ -57,8 +60,8 @@ def _configure_logging(level: str) -> None:
 
 
 def _serve(options: ServeOptions) -> int:
-
     startup = prepare(options)
+    _log_decisions(options, startup)
 
     async def run() -> int:
         return await serve(startup, ZmqEngineClient(startup.config))
@@ -78,23 +81,39 @@ def prepare(options: ServeOptions) -> Startup:
         tokenizer = load_tokenizer(options.model)
     except TokenizerLoadError as error:
         raise StartError(str(error)) from error
-    config = plan(options, tokenizer, start_values)
+    decided = plan(options, tokenizer, start_values)
     settings = ServerSettings(
         model_name=served_name(options),
         drain_seconds=options.drain_seconds,
         drain_grace_seconds=options.drain_grace_seconds,
         max_queued_requests=options.max_queued_requests,
         max_queued_tokens=options.max_queued_tokens,
+        trust_tenant_header=options.trust_tenant_header,
+        max_queue_seconds=options.max_queue_seconds,
+        max_projected_kv=options.max_projected_kv,
+        request_log=options.request_log,
         max_body_bytes=options.max_body_bytes,
     )
     return Startup(
         settings=settings,
-        config=config,
+        config=decided.config,
+        memory=MemoryWatch(decided.memory, nearest_limit),
         tokenizer=tokenizer,
         start_values=start_values,
         access=_access(options),
         ports=_ports(options),
     )
+
+
+def _log_decisions(options: ServeOptions, startup: Startup) -> None:
+    """Only once nothing stands in the way of a start: a refusal is one line."""
+    if options.tune_for is not None:
+        flags = " ".join(f"{flag}={value:g}" for flag, value in options.preset)
+        _log.info("tuned for %s: %s", options.tune_for, flags or "every flag of it was given")
+    planned = startup.memory.planned
+    for line in planned.plan.table():
+        _log.info("memory plan: %s", line)
+    _log.info("memory: %s", planned.verdict)
 
 
 def _start_values(options: ServeOptions) -> TunablesRequest | None:
@@ -112,7 +131,6 @@ def _start_values(options: ServeOptions) -> TunablesRequest | None:
 
 
 def _access(options: ServeOptions) -> Access:
-
     try:
         keys, tokens = (
             TokenFile(path) if path else None

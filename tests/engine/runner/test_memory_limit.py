@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline_engine.runner.memory_limit import available_memory_bytes
+from paceline_engine.memory import LimitSource
+from paceline_engine.runner.memory_limit import available_memory_bytes, nearest_limit
 
 MEMINFO = "MemTotal:       24000000 kB\nMemFree:         1000000 kB\nMemAvailable:    8000000 kB\n"
 MACHINE = 8_000_000 * 1024
@@ -83,3 +84,21 @@ CASES: dict[str, tuple[dict[str, str | int], int]] = {
 @pytest.mark.parametrize(("files", "expected"), CASES.values(), ids=CASES.keys())
 def test_nearest_limit(tmp_path: Path, files: dict[str, str | int], expected: int) -> None:
     assert available_memory_bytes(lay_out(tmp_path, files)) == expected
+
+
+@pytest.mark.parametrize(
+    ("case", "source", "total"),
+    [
+        ("no control groups", LimitSource.MACHINE, 24_000_000 * 1024),
+        ("v2, the parent limits", LimitSource.CGROUP_V2, 3 * GIB),
+        ("v2, over its limit", LimitSource.CGROUP_V2, 5),
+        ("v1", LimitSource.CGROUP_V1, 3 * GIB),
+        ("v1 without a limit", LimitSource.MACHINE, 24_000_000 * 1024),
+    ],
+)
+def test_where_the_limit_comes_from(
+    tmp_path: Path, case: str, source: LimitSource, total: int
+) -> None:
+    files, _ = CASES[case]
+    limit = nearest_limit(lay_out(tmp_path, files))
+    assert (limit.source, limit.total_bytes) == (source, total)

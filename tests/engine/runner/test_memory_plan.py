@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline_engine.memory import MIB, SLACK_RATIO, MemoryPlan
 from paceline_engine.runner.memory_plan import (
     DEFAULT_KV_BYTES,
-    MIB,
     RUNTIME_BYTES,
-    SLACK_RATIO,
-    InsufficientMemoryError,
-    MemoryPlan,
     blocks_in,
+    loading_bytes,
     plan_memory,
+)
+from paceline_engine.runner.memory_room import (
+    QUEUED_TOKEN_BYTES,
+    InsufficientMemoryError,
+    plan_simulated,
 )
 from paceline_engine.weights import ModelConfig
 
@@ -77,14 +82,57 @@ def test_refusal_is_one_line_with_the_sum() -> None:
         plan(1_000)
     text = str(refused.value)
     assert "\n" not in text
-    assert text.startswith("too little memory: needed runtime 620 + weights 622 + activations ")
+    runtime = RUNTIME_BYTES // MIB
+    assert text.startswith(f"too little memory: needed runtime {runtime} + weights 622 + activ")
     assert "KV 90 (128 blocks of 720 KiB) = " in text
-    assert "available 1000 MiB" in text
-    assert "--max-model-len" in text
+    assert "usable 1000 MiB, of which 5% stay free; " in text
 
 
 def test_a_wanted_pool_smaller_than_one_request_is_taken_as_it_is() -> None:
     assert plan(1_500, num_kv_blocks=5).num_kv_blocks == 5
+
+
+def test_every_ceiling_has_its_part() -> None:
+    base = plan(100_000)
+    changes: dict[str, tuple[dict[str, int], set[str]]] = {
+        "budget": ({"max_num_batched_tokens": 512}, {"activations"}),
+        "sequences": ({"max_num_seqs": 32, "num_kv_blocks": base.num_kv_blocks}, {"logits"}),
+        "length": ({"max_model_len": 4096, "num_kv_blocks": base.num_kv_blocks}, {"buffers"}),
+        "queue": ({"max_queued_tokens": 1000}, {"queue"}),
+        "server": ({"server_bytes": 5}, {"server"}),
+        "pool": ({"num_kv_blocks": base.num_kv_blocks + 1}, {"kvCache", "buffers"}),
+    }
+    for name, (change, parts) in changes.items():
+        made = plan(100_000, **change)
+        larger = {part for part, size in made.parts.items() if size > base.parts[part]}
+        assert larger == parts, name
+        assert all(made.parts[part] >= size for part, size in base.parts.items())
+    assert plan(100_000, max_queued_tokens=1000).queue_bytes == 1000 * QUEUED_TOKEN_BYTES
+
+
+def test_loading_counts_where_it_needs_more_than_a_step() -> None:
+    wide = replace(MODEL, intermediate_size=400_000, num_layers=1)
+    sizes = {"max_model_len": 16, "max_num_batched_tokens": 16, "max_num_seqs": 1}
+    made = plan_memory(wide, available_bytes=1 << 40, block_size=16, **sizes)
+    later = made.activation_bytes + made.logits_bytes + made.kv_bytes
+    assert loading_bytes(wide) > later
+    assert made.buffer_bytes >= loading_bytes(wide) - later
+    large_pool = plan_memory(
+        wide, available_bytes=1 << 40, block_size=16, num_kv_blocks=200_000, **sizes
+    )
+    assert large_pool.buffer_bytes < loading_bytes(wide) - later
+
+
+def test_a_simulated_engine_holds_neither_weights_nor_blocks() -> None:
+    made = plan_simulated(
+        available_bytes=1 << 30, num_kv_blocks=5000, max_queued_tokens=10, server_bytes=7
+    )
+    assert made.weight_bytes == made.kv_bytes == 0
+    assert made.num_kv_blocks == 5000
+    with pytest.raises(InsufficientMemoryError, match=r"give \d+ MiB more$"):
+        plan_simulated(
+            available_bytes=1 << 20, num_kv_blocks=5, max_queued_tokens=10, server_bytes=7
+        )
 
 
 @given(

@@ -37,12 +37,19 @@ def test_the_token_is_a_file_and_never_an_argument() -> None:
         ({"engine": {"device": {"type": "Simulated", "loadSeconds": 10}}}, "--load-seconds=10"),
         ({"engine": {**CPU, "kvCache": {"memory": "2Gi"}}}, "--kv-cache-memory=2147483648"),
         ({"engine": {**CPU, "kvCache": {"blockSize": 32}}}, "--block-size=32"),
+        ({"engine": {**CPU, "kvCache": {"prefixCaching": True}}}, "--prefix-caching=on"),
+        ({"engine": {**CPU, "kvCache": {"prefixCaching": False}}}, "--prefix-caching=off"),
         ({"rollout": {"drainSeconds": 60}}, "--drain-seconds=60"),
         ({"engine": {**CPU, "maxNumSeqs": 8}}, "--max-num-seqs=8"),
     ],
 )
 def test_argument(fields: dict[str, Any], argument: str) -> None:
     assert argument in rendered(**fields)
+
+
+def test_what_is_absent_is_left_to_the_engine() -> None:
+    left = ("--block-size", "--kv-cache-memory", "--prefix-caching")
+    assert not any(arg.startswith(left) for arg in rendered(engine=CPU, model=MODEL))
 
 
 def test_users_arguments_come_last_and_so_win() -> None:

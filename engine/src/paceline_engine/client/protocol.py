@@ -38,6 +38,11 @@ class EngineClient(Protocol):
         ...
 
     @property
+    def pid(self) -> int | None:
+        """Process id of the engine; None where it has none of its own."""
+        ...
+
+    @property
     def last_heartbeat_s(self) -> float:
         """`time.monotonic()` when the engine was last heard.
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
+from pathlib import Path
 
 from paceline_engine.clock import MonotonicClock
-from paceline_engine.config import EngineConfig
+from paceline_engine.config import Device, EngineConfig
 from paceline_engine.engine.channel import Channel
 from paceline_engine.engine.loading import LoadingHeartbeat
 from paceline_engine.engine.loop import EngineLoop
+from paceline_engine.engine.revision import model_revision
 from paceline_engine.message import EngineFailed, LoopState, Ready
 from paceline_engine.runner.base import Runner
 from paceline_engine.runner.factory import RunnerLoadError, create_runner
@@ -27,7 +30,7 @@ def serve(config: EngineConfig, channel: Channel) -> int:
         BaseException: What ended the loop, after the server was told in one line.
     """
     try:
-        runner = _load(config, channel)
+        runner, config = _load(config, channel)
         try:
             _serve_loaded(config, channel, runner)
         finally:
@@ -41,9 +44,20 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     return 0
 
 
-def _load(config: EngineConfig, channel: Channel) -> Runner:
+def _load(config: EngineConfig, channel: Channel) -> tuple[Runner, EngineConfig]:
+    """The runner, and the configuration with the revision of what it loaded."""
     with LoadingHeartbeat(channel, _loading_state(config)):
-        return create_runner(config, MonotonicClock())
+        runner = create_runner(config, MonotonicClock())
+        return runner, replace(config, model_revision=_revision(config))
+
+
+def _revision(config: EngineConfig) -> str:
+    if config.model_path is None or config.device is Device.SIMULATED:
+        return config.model_revision  # its tokens do not depend on weights
+    try:
+        return model_revision(Path(config.model_path), config.num_threads)
+    except OSError as error:
+        raise RunnerLoadError(f"cannot read model {config.model_path}: {error.strerror}") from error
 
 
 def _loading_state(config: EngineConfig) -> LoopState:

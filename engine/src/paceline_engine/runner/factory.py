@@ -31,7 +31,7 @@ def create_runner(config: EngineConfig, clock: Clock) -> Runner:
 
 def _create_cpu(config: EngineConfig) -> Runner:
     from paceline_engine.runner.cpu import CpuRunner  # noqa: PLC0415 loads torch
-    from paceline_engine.runner.memory_plan import InsufficientMemoryError  # noqa: PLC0415
+    from paceline_engine.runner.memory_room import InsufficientMemoryError  # noqa: PLC0415
     from paceline_engine.weights.errors import CheckpointError  # noqa: PLC0415
 
     try:

@@ -7,12 +7,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+from paceline_engine.memory import LimitSource, MemoryLimit
 
 _ROOT = Path("/")
 
 
+class _Group(NamedTuple):
+    """Where a version of control groups keeps its numbers."""
+
+    source: LimitSource
+    mount: str
+    limit: str
+    usage: str
+    cache: str
+
+
+_V2 = _Group(
+    LimitSource.CGROUP_V2, "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
+)
+_V1 = _Group(
+    LimitSource.CGROUP_V1,
+    "sys/fs/cgroup/memory",
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    "total_inactive_file",
+)
+
+
 def available_memory_bytes(root: Path = _ROOT) -> int:
-    """Bytes to the nearest limit: MemAvailable, or limit minus use of a control group.
+    """Bytes to the nearest limit; see `nearest_limit`."""
+    return nearest_limit(root).available_bytes
+
+
+def nearest_limit(root: Path = _ROOT) -> MemoryLimit:
+    """The limit with the least left: MemAvailable, or limit minus use of a control group.
 
     File cache that the kernel can drop counts as free. Every group from the process's own
     up to the root counts, as each may be the one that limits.
@@ -20,31 +50,34 @@ def available_memory_bytes(root: Path = _ROOT) -> int:
     Args:
         root: File system root; tests give one of their own.
     """
-    return max(0, min([_machine_available(root), *_groups_available(root)]))
+    limits = [_machine(root), *_groups(root)]
+    return min(limits, key=lambda limit: limit.available_bytes)
 
 
-def _machine_available(root: Path) -> int:
+def _machine(root: Path) -> MemoryLimit:
     lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
     fields = dict(line.split(":", 1) for line in lines if ":" in line)
-    return int(fields["MemAvailable"].split()[0]) * 1024
+    total, available = (
+        int(fields[name].split()[0]) * 1024 if name in fields else 0
+        for name in ("MemTotal", "MemAvailable")
+    )
+    return MemoryLimit(
+        source=LimitSource.MACHINE, total_bytes=max(total, available), available_bytes=available
+    )
 
 
-def _groups_available(root: Path) -> Iterator[int]:
+def _groups(root: Path) -> Iterator[MemoryLimit]:
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
-            mount, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
+            group = _V2
         elif "memory" in controllers.split(","):
-            mount = root / "sys/fs/cgroup/memory"
-            names = (
-                "memory.limit_in_bytes",
-                "memory.usage_in_bytes",
-                "total_inactive_file",
-            )
+            group = _V1
         else:
             continue
+        mount = root / group.mount
         for directory in _up_to(mount, mount / path.lstrip("/")):
-            yield from _group_available(directory, *names)
+            yield from _limit_of(directory, group)
 
 
 def _up_to(mount: Path, directory: Path) -> Iterator[Path]:
@@ -55,13 +88,17 @@ def _up_to(mount: Path, directory: Path) -> Iterator[Path]:
     yield mount
 
 
-def _group_available(directory: Path, limit: str, usage: str, cache: str) -> Iterator[int]:
-    ceiling, used = _read(directory / limit).strip(), _read(directory / usage).strip()
+def _limit_of(directory: Path, group: _Group) -> Iterator[MemoryLimit]:
+    ceiling = _read(directory / group.limit).strip()
+    used = _read(directory / group.usage).strip()
     if ceiling.isdigit() and used.isdigit():
         stat = dict(
             line.split(" ", 1) for line in _read(directory / "memory.stat").splitlines() if line
         )
-        yield int(ceiling) - int(used) + int(stat.get(cache, 0))
+        left = int(ceiling) - int(used) + int(stat.get(group.cache, 0))
+        yield MemoryLimit(
+            source=group.source, total_bytes=int(ceiling), available_bytes=max(0, left)
+        )
 
 
 def _read(path: Path) -> str:

@@ -20,6 +20,7 @@ from paceline_engine.server.body import read_body
 from paceline_engine.server.error_routes import bare_app
 from paceline_engine.server.errors import ConflictError, UnauthorizedError, UnavailableError
 from paceline_engine.server.flags import AdminPath
+from paceline_engine.server.memory_wire import memory_response
 from paceline_engine.server.service import Service
 from paceline_engine.server.settings import BODY_DEADLINE_S
 from paceline_engine.server.validation import parse_body
@@ -42,6 +43,7 @@ def create_admin(service: Service, tokens: TokenFile | None) -> FastAPI:
         (AdminPath.DRAIN, "GET", routes.drain),
         (AdminPath.DRAIN, "POST", routes.begin_drain),
         (AdminPath.DRAIN, "DELETE", routes.undo_drain),
+        (AdminPath.MEMORY, "GET", routes.memory),
     ):
         app.add_api_route(path, endpoint, methods=[method], response_model=None)
     return app
@@ -86,6 +88,12 @@ class _Routes:
         if not self._service.drain.undo():
             raise ConflictError("the process is ending; this drain cannot be undone")
         return self._drain_state()
+
+    async def memory(self, request: Request) -> Response:
+        """GET /admin/memory."""
+        self._check_token(request)
+        watch = self._service.memory
+        return _json(memory_response(watch, watch.read(self._service.client.pid)))
 
     def _check_token(self, request: Request) -> None:
         if self._tokens is None:

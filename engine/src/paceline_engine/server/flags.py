@@ -1,7 +1,7 @@
 """Every flag of `paceline-engine serve`, once.
 
 Standard library only: the operator's renderer is compared with it in `tests/contract`.
-`options` gives each its type, default and help.
+`flag_table` gives each its type, default and help.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ EXIT_BAD_START = 2
 class Flag(StrEnum):
     """Command-line flags."""
 
+    TUNE_FOR = "--tune-for"
     MODEL = "--model"
     SERVED_NAME = "--served-name"
     DEVICE = "--device"
@@ -32,6 +33,13 @@ class Flag(StrEnum):
     INITIAL_RUNNING_SEQS = "--initial-running-seqs"
     BLOCK_SIZE = "--block-size"
     KV_CACHE_MEMORY = "--kv-cache-memory"
+    PREFIX_CACHING = "--prefix-caching"
+    PREFIX_CACHE_RETENTION_SECONDS = "--prefix-cache-retention-seconds"
+    BATCH_WEIGHT = "--batch-weight"
+    INTERACTIVE_MAX_WAIT_SECONDS = "--interactive-max-wait-seconds"
+    BATCH_MAX_WAIT_SECONDS = "--batch-max-wait-seconds"
+    TENANT_WEIGHTS = "--tenant-weights"
+    TRUST_TENANT_HEADER = "--trust-tenant-header"
     THREADS = "--threads"
     HOST = "--host"
     PORT = "--port"
@@ -44,7 +52,10 @@ class Flag(StrEnum):
     DRAIN_GRACE_SECONDS = "--drain-grace-seconds"
     MAX_QUEUED_REQUESTS = "--max-queued-requests"
     MAX_QUEUED_TOKENS = "--max-queued-tokens"
+    MAX_QUEUE_SECONDS = "--max-queue-seconds"
+    MAX_PROJECTED_KV = "--max-projected-kv"
     MAX_BODY_BYTES = "--max-body-bytes"
+    REQUEST_LOG = "--request-log"
     LOG_LEVEL = "--log-level"
 
 
@@ -53,6 +64,8 @@ class AdminPath(StrEnum):
 
     TUNABLES = "/admin/tunables"
     DRAIN = "/admin/drain"
+    CACHE = "/admin/cache"
+    MEMORY = "/admin/memory"
 
 
 class HealthPath(StrEnum):

@@ -27,6 +27,8 @@ from paceline_engine.server.flags import EXIT_BAD_START
 from paceline_engine.server.health import create_health
 from paceline_engine.server.listeners import Listeners
 from paceline_engine.server.loop_metrics import LoopCollector
+from paceline_engine.server.memory_metrics import MemoryCollector
+from paceline_engine.server.memory_watch import MemoryWatch
 from paceline_engine.server.metric_families import RequestMetrics
 from paceline_engine.server.request_meter import Metering
 from paceline_engine.server.service import Service
@@ -72,6 +74,7 @@ class Startup:
 
     settings: ServerSettings
     config: EngineConfig
+    memory: MemoryWatch
     tokenizer: Tokenizer
     start_values: TunablesRequest | None
     ports: Ports
@@ -94,11 +97,15 @@ def create_service(startup: Startup, client: EngineClient) -> Service:
     )
     metrics.registry.register(board)
     metrics.registry.register(loop_metrics)
+    metrics.registry.register(
+        MemoryCollector(settings.model_name, startup.memory, lambda: client.pid)
+    )
     client.on_step = loop_metrics.steps.add
     loop = asyncio.get_running_loop()
     return Service(
         settings=settings,
         config=config,
+        memory=startup.memory,
         tokenizer=startup.tokenizer,
         client=client,
         metering=Metering(

@@ -182,6 +182,17 @@ CACHE_CONFIG = _gauge(
     "Shape of the KV cache; always 1.",
     ("model_name", "block_size", "num_gpu_blocks"),
 )
+MEMORY_HEADROOM = _gauge(
+    "memory_headroom_bytes",
+    "Memory left to the limit once all that is planned is in use; negative: it will not do.",
+)
+MEMORY_LIMIT = _gauge("memory_limit_bytes", "Memory that server and engine could have at start.")
+MEMORY_PLANNED = _gauge(
+    "memory_planned_bytes", "Memory planned before loading, by part.", ("model_name", "part")
+)
+MEMORY_RESIDENT = _gauge(
+    "memory_resident_bytes", "Resident memory now, by process.", ("model_name", "process")
+)
 START_TIME = _gauge("process_start_time_seconds", "Start of the server process, Unix time.")
 
 FAMILIES = tuple(value for value in tuple(globals().values()) if isinstance(value, Family))

@@ -15,6 +15,7 @@ from paceline_engine.server.drain import Drain, DrainPhase
 from paceline_engine.server.errors import UnavailableError
 from paceline_engine.server.liveness import silence_limit_s, step_allowance_s
 from paceline_engine.server.loop_metrics import LoopCollector
+from paceline_engine.server.memory_watch import MemoryWatch
 from paceline_engine.server.request_meter import Metering
 from paceline_engine.server.settings import ServerSettings
 from paceline_engine.server.tunables import Tunables
@@ -28,6 +29,7 @@ class Service:
     Attributes:
         settings: Start-up settings of the server.
         config: Start-up settings of the engine.
+        memory: Plan and measurement of memory.
         tokenizer: The model's.
         client: The engine.
         metering: Request metrics and objectives.
@@ -45,6 +47,7 @@ class Service:
 
     settings: ServerSettings
     config: EngineConfig
+    memory: MemoryWatch
     tokenizer: Tokenizer
     client: EngineClient
     metering: Metering

@@ -19,6 +19,14 @@ class ServerSettings:
         drain_grace_seconds: How long a draining server still accepts.
         max_queued_requests: Requests that may wait for their first token.
         max_queued_tokens: Prompt tokens of those requests.
+        trust_tenant_header: Whether `X-Paceline-Tenant` names the tenant; else all callers
+            are one.
+        max_queue_seconds: Longest wait for a first token that is still promised; beyond it
+            429. None promises any.
+        max_projected_kv: KV tokens that everything admitted may come to need, in multiples
+            of the KV cache's capacity.
+        request_log: File that gets one JSON line a request, `-` for standard output; None
+            writes none.
         max_body_bytes: Largest request body.
         body_deadline_seconds: How long a client may take to send a body; then 408.
         write_deadline_seconds: How long a client may leave its answer unread; then the call
@@ -30,6 +38,10 @@ class ServerSettings:
     drain_grace_seconds: float = 5.0
     max_queued_requests: int = 1024
     max_queued_tokens: int = 1_000_000
+    trust_tenant_header: bool = False
+    max_queue_seconds: float | None = None
+    max_projected_kv: float = 8.0
+    request_log: str | None = None
     max_body_bytes: int = 8 * 1024 * 1024
     body_deadline_seconds: float = BODY_DEADLINE_S
     write_deadline_seconds: float = WRITE_DEADLINE_S

@@ -162,12 +162,13 @@ class KvCache(Model):
 
     dtype: Word | None = None
     """Element type; the model's own where absent."""
-    block_size: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Tokens in one block (16 where absent)."""
+    block_size: Annotated[int, Field(ge=8, le=1024, multiple_of=8)] | None = None
+    """Tokens in one block, a multiple of 8 (16 where absent)."""
     memory: Quantity | None = None
     """Memory for the cache, such as 2Gi; planned from the container's memory where absent."""
     prefix_caching: bool | None = None
-    """Whether blocks of equal prefixes are shared."""
+    """Whether computed blocks are kept for prompts that begin alike (true where absent). Never
+    shared between tenants."""
 
 
 class Speculative(Model):

@@ -13,6 +13,7 @@ from paceline_operator.domain.quantity import whole
 ADMIN_DIR = "/etc/paceline/admin"
 TOKEN_FILE = "token"  # noqa: S105 - a file name
 TUNABLES_DIR = "/etc/paceline/tunables"
+_SWITCH = {None: None, True: "on", False: "off"}
 
 
 class UnsupportedEngineError(SpecError):
@@ -46,7 +47,6 @@ def _unsupported(spec: InferenceServiceSpec) -> dict[str, bool]:
         "engine.dtype": engine.dtype not in (None, "float32"),
         "engine.speculative": engine.speculative is not None,
         "engine.kvCache.dtype": engine.kv_cache.dtype is not None,
-        "engine.kvCache.prefixCaching": bool(engine.kv_cache.prefix_caching),
     }
 
 
@@ -69,7 +69,7 @@ def arguments(
 
 
 def _engine_flags(engine: EngineSpec) -> dict[Flag, object]:
-    memory = engine.kv_cache.memory
+    cache = engine.kv_cache
     return {
         Flag.DEVICE: engine.device.type.lower(),
         Flag.PROFILE: engine.device.profile,
@@ -77,6 +77,7 @@ def _engine_flags(engine: EngineSpec) -> dict[Flag, object]:
         Flag.MAX_MODEL_LEN: engine.max_model_len,
         Flag.MAX_NUM_BATCHED_TOKENS: engine.batch_tokens.max,
         Flag.MAX_NUM_SEQS: engine.max_num_seqs or DEFAULT_MAX_NUM_SEQS,
-        Flag.BLOCK_SIZE: engine.kv_cache.block_size,
-        Flag.KV_CACHE_MEMORY: None if memory is None else whole(memory),
+        Flag.BLOCK_SIZE: cache.block_size,
+        Flag.KV_CACHE_MEMORY: None if cache.memory is None else whole(cache.memory),
+        Flag.PREFIX_CACHING: _SWITCH[cache.prefix_caching],
     }

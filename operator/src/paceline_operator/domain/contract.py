@@ -28,6 +28,7 @@ class Flag(StrEnum):
     MAX_NUM_SEQS = "--max-num-seqs"
     BLOCK_SIZE = "--block-size"
     KV_CACHE_MEMORY = "--kv-cache-memory"
+    PREFIX_CACHING = "--prefix-caching"
     THREADS = "--threads"
     ADMIN_TOKEN_FILE = "--admin-token-file"  # noqa: S105 - a flag
     TUNABLES_DIR = "--tunables-dir"
@@ -40,6 +41,7 @@ class AdminPath(StrEnum):
 
     TUNABLES = "/admin/tunables"
     DRAIN = "/admin/drain"
+    CACHE = "/admin/cache"
 
 
 class HealthPath(StrEnum):
