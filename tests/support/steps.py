@@ -57,15 +57,16 @@ def generate(
     scheduler = Scheduler(config)
     for request_id, (prompt, settings) in enumerate(zip(prompts, sampling, strict=True)):
         scheduler.add(
-            Request(request_id=request_id, prompt_token_ids=tuple(prompt), sampling=settings)
+            Request(request_id=request_id, prompt_token_ids=tuple(prompt), sampling=settings),
+            now_s=0.0,
         )
     outputs: list[list[int]] = [[] for _ in prompts]
     preemptions = 0
     while scheduler.has_work:
-        step = scheduler.schedule()
+        step = scheduler.schedule(now_s=0.0)
         preemptions += len(step.preempted)
         result = runner.execute(step)
-        for token in scheduler.update(result.sampled, result.failed):
+        for token in scheduler.update(result, now_s=0.0):
             outputs[token.request_id].extend(token.token_ids)
     return outputs, preemptions
 

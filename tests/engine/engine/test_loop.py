@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -21,7 +22,7 @@ from paceline_engine.message import (
     TokenOutput,
     TunablesApplied,
 )
-from paceline_engine.request import FinishReason, Request
+from paceline_engine.request import FinishReason, Request, Tier
 from paceline_engine.runner.simulated import SimulatedRunner, TokenLaw
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.scheduler.scheduler import Scheduler
@@ -56,13 +57,13 @@ class FakeChannel:
 class Bench:
     """A loop with its parts in reach."""
 
-    def __init__(self, **changes: object) -> None:
-        config = engine_config(**changes)
+    def __init__(self, *, per_token_ms: float = 0.0, **changes: object) -> None:
+        config = engine_config(**{"prefix_caching": False, **changes})
         self.clock = FakeClock()
         self.channel = FakeChannel(self.clock)
         self.scheduler = Scheduler(config)
         tokens = TokenLaw(config.vocab_size, config.eos_token_ids)
-        runner = SimulatedRunner(LAW, tokens, self.clock)
+        runner = SimulatedRunner(replace(LAW, per_token_ms=per_token_ms), tokens, self.clock)
         self.loop = EngineLoop(self.scheduler, runner, self.channel, self.clock)
 
     def turn(self, *messages: ToEngine) -> list[FromEngine]:
@@ -79,12 +80,15 @@ class Bench:
         return report
 
 
-def add(request_id: int, prompt: int = 20, max_tokens: int = 4) -> AddRequest:
+def add(
+    request_id: int, prompt: int = 20, max_tokens: int = 4, tier: Tier = Tier.INTERACTIVE
+) -> AddRequest:
     return AddRequest(
         request=Request(
             request_id=request_id,
             prompt_token_ids=(1,) * prompt,
             sampling=SamplingParams(seed=request_id, max_tokens=max_tokens),
+            tier=tier,
         )
     )
 
@@ -160,6 +164,59 @@ def test_state_counts_everything() -> None:
     assert (state.requests_running, state.requests_waiting, state.waiting_tokens) == (1, 1, 33)
     assert (state.kv_blocks_free, state.kv_blocks_held, state.kv_blocks_cached) == (30, 2, 0)
     assert (state.prefix_queries_tokens, state.prefix_hits_tokens) == (0, 0)
+    assert (state.batch_running, state.batch_waiting, state.batch_waiting_tokens) == (0, 0, 0)
+
+
+def test_state_tells_the_batch_tier_apart() -> None:
+    bench = Bench(max_num_seqs=2)
+    state = bench.step(*(add(i, prompt=10 + i, tier=Tier.BATCH) for i in range(3)), add(9)).state
+    assert (state.requests_running, state.requests_waiting, state.waiting_tokens) == (2, 2, 23)
+    assert (state.batch_running, state.batch_waiting, state.batch_waiting_tokens) == (1, 2, 23)
+
+
+def test_hits_of_the_prefix_cache_are_told_with_the_first_token_and_counted() -> None:
+    bench = Bench(prefix_caching=True)
+    first = bench.step(add(1, prompt=40, max_tokens=1))
+    second = bench.step(add(2, prompt=40, max_tokens=2))
+    assert [r.outputs[0].cached_tokens for r in (first, second, bench.step())] == [0, 32, None]
+    state = bench.step().state
+    assert (state.prefix_queries_tokens, state.prefix_hits_tokens) == (80, 32)
+
+
+@pytest.mark.behaviour(
+    "queue time is told once, with the first token, also where the request was preempted",
+    report="vllm #8115: more first tokens counted than requests",
+)
+def test_first_tokens_are_told_once_each() -> None:
+    bench = Bench(num_kv_blocks=8, max_model_len=128)
+    reports = [bench.step(*(add(i, prompt=40, max_tokens=30) for i in (1, 2)))]
+    while bench.scheduler.has_work:
+        reports.append(bench.step())
+    assert sum(report.stats.preemptions for report in reports if report.stats) > 0
+    told = [o for report in reports for o in report.outputs if o.queue_s is not None]
+    assert sorted(output.request_id for output in told) == [1, 2]
+
+
+def test_a_step_time_target_is_applied_reported_and_kept() -> None:
+    """The device takes 10 ms and 0.1 ms a token; the target of 20 ms leaves 100 tokens."""
+    bench = Bench(
+        max_num_batched_tokens=256, max_model_len=8192, num_kv_blocks=600, per_token_ms=0.1
+    )
+    bench.step(add(1, prompt=8000))
+    applied, report = bench.turn(ApplyTunables(call_id=1, step_time_target_ms=20.0))
+    assert applied == TunablesApplied(1, 256, 16, 20.0)
+    assert isinstance(report, StepReport)
+    assert report.state.step_time_target_ms == 20.0
+    stats = [bench.step().stats for _ in range(30)]
+    settled = [step.duration_s for step in stats[15:] if step is not None]
+    assert all(0.018 <= duration_s <= 0.0201 for duration_s in settled)
+    applied, _ = bench.turn(ApplyTunables(call_id=2, max_num_running_seqs=4))
+    assert applied == TunablesApplied(2, 256, 4, 20.0)
+    applied, report = bench.turn(ApplyTunables(call_id=3, step_time_target_ms=0.0))
+    assert applied == TunablesApplied(3, 256, 4, 0.0)
+    assert isinstance(report, StepReport)
+    assert report.stats is not None
+    assert report.stats.prefill_tokens == 256
 
 
 def test_idle_it_beats_once_a_second() -> None:
@@ -198,13 +255,17 @@ def test_tunables_are_answered_and_hold_from_the_next_step() -> None:
     applied, report = bench.turn(
         ApplyTunables(call_id=7, max_num_batched_tokens=37, max_num_running_seqs=1)
     )
-    assert applied == TunablesApplied(7, 32, 1)
+    assert applied == TunablesApplied(7, 32, 1, 0.0)
     assert isinstance(report, StepReport)
     assert report.stats is not None
     assert report.stats.prefill_tokens == 32
     assert (report.state.max_num_batched_tokens, report.state.max_num_running_seqs) == (32, 1)
 
 
+@pytest.mark.behaviour(
+    "what can never run is refused alone, with the numbers; the engine goes on",
+    report="vllm #7283, #39734: an empty prompt, or one larger than memory, stops everybody",
+)
 def test_what_the_server_let_through_wrongly_is_refused_alone() -> None:
     bench = Bench(max_model_len=64)
     refusal, report = bench.turn(add(1, prompt=64), add(2))

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from paceline_engine.message import TokenLogprobs
 from paceline_engine.request import Request
+from paceline_engine.runner.base import RunnerOutput
 from paceline_engine.runner.simulated import mix
 from paceline_engine.scheduler.output import ScheduledChunk, SchedulerOutput
+
+WIPED = -1
 
 
 def draw(tokens: Iterable[int], seed: int, vocab_size: int) -> int:
@@ -34,15 +38,46 @@ class PagedExecutor:
         self._vocab_size = vocab_size
         self._slots: dict[tuple[int, int], int] = {}
 
-    def execute(self, step: SchedulerOutput) -> list[tuple[int, int]]:
-        """(request id, token) of each sampling chunk.
+    def execute(self, step: SchedulerOutput) -> RunnerOutput:
+        """The token of each sampling chunk.
 
         All chunks write before any reads: two requests on one block would be seen.
         """
+        for source, copy in step.copies:
+            for offset in range(self._block_size):
+                self._slots[copy, offset] = self._slots.get((source, offset), WIPED)
+        self.wipe(step.wipes)
         for chunk in step.chunks:
             for slot, token in zip(self._places(chunk, chunk.start), chunk.token_ids, strict=True):
                 self._slots[slot] = token
-        return [(chunk.request_id, self._draw(chunk)) for chunk in step.chunks if chunk.samples]
+        return RunnerOutput(
+            sampled=tuple((c.request_id, self._draw(c)) for c in step.chunks if c.samples),
+            logprobs={
+                c.request_id: self._logprob(c, c.end)
+                for c in step.chunks
+                if c.samples and c.sampling.logprobs is not None
+            },
+            prompt_logprobs={
+                c.request_id: self._prompt_logprobs(c)
+                for c in step.chunks
+                if c.sampling.prompt_logprobs is not None
+            },
+        )
+
+    def wipe(self, block_ids: Iterable[int]) -> None:
+        """Overwrites blocks."""
+        for block in block_ids:
+            for offset in range(self._block_size):
+                self._slots[block, offset] = WIPED
+
+    def _prompt_logprobs(self, chunk: ScheduledChunk) -> tuple[TokenLogprobs, ...]:
+        last = min(chunk.end, chunk.num_prompt_tokens - 1)
+        return tuple(self._logprob(chunk, place) for place in range(chunk.start + 1, last + 1))
+
+    def _logprob(self, chunk: ScheduledChunk, place: int) -> TokenLogprobs:
+        """Says which position it is about, and all tokens before it."""
+        context = [self._slots[slot] for slot in self._places(chunk, 0)][:place]
+        return TokenLogprobs(place, -float(draw(context, 0, self._vocab_size)), rank=1)
 
     def _draw(self, chunk: ScheduledChunk) -> int:
         context = [self._slots[slot] for slot in self._places(chunk, 0)]

@@ -1,64 +1,68 @@
-"""Invariants of scheduling under any load, budget, pool, abort and change of knobs."""
+"""Invariants of scheduling under any load, budget, pool, cache, abort and change of knobs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from paceline_engine.config import EngineConfig, budget_floor
-from paceline_engine.message import TokenOutput
-from paceline_engine.request import FinishReason, Request
+from paceline_engine.config import EngineConfig
+from paceline_engine.request import CacheScope, FinishReason, Request, Tier
 from paceline_engine.sampling import SamplingParams
-from paceline_engine.scheduler.output import ScheduledChunk, SchedulerOutput
-from paceline_engine.scheduler.scheduler import Scheduler
-from tests.engine.scheduler.paged_executor import PagedExecutor, reference_output
+from tests.engine.scheduler.harness import Disturbance, Harness, drive, expected
 from tests.support.engine_config import engine_config
 
 VOCAB = 50
-EOS = frozenset({0})
+EOS = (0,)
 MAX_REQUEST_TOKENS = 40
-STEP_LIMIT = 5000
-THOROUGH = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+THOROUGH = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(THOROUGH, max_examples=20)
+SHARED = tuple(range(1, 31))
 
 
-@dataclass(frozen=True)
-class Disturbance:
-    """What happens before a step besides arrivals."""
-
-    aborts: tuple[int, ...] = ()
-    budget: int | None = None
-    running: int | None = None
-
-
-@dataclass
-class Run:
-    """What one run of the scheduler gave."""
-
-    tokens: dict[int, list[int]] = field(default_factory=dict)
-    ends: dict[int, FinishReason] = field(default_factory=dict)
-    preemptions: int = 0
-    most_in_step: int = 0
+@st.composite
+def prompts(draw: st.DrawFn) -> tuple[int, ...]:
+    """Prompts of which many begin alike."""
+    head = SHARED[: draw(st.integers(0, 30))]
+    tail = draw(st.lists(st.integers(0, VOCAB - 1), min_size=not head, max_size=38 - len(head)))
+    return (*head, *tail)
 
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[Request, ...]:
-    count = draw(st.integers(1, 12))
-    return tuple(
-        Request(
+    made: list[Request] = []
+    for index in range(draw(st.integers(1, 12))):
+        request = Request(
             request_id=index,
-            prompt_token_ids=tuple(
-                draw(st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=38))
-            ),
+            prompt_token_ids=draw(prompts()),
             sampling=SamplingParams(
                 seed=draw(st.integers(0, 3)),
                 max_tokens=draw(st.integers(1, 30)),
                 ignore_eos=draw(st.booleans()),
                 stop_token_ids=tuple(draw(st.lists(st.integers(0, VOCAB - 1), max_size=1))),
+                logprobs=draw(st.none() | st.just(0)),
+                prompt_logprobs=draw(st.none() | st.none() | st.just(0)),
             ),
+            tier=draw(st.sampled_from(Tier)),
+            cache_scope=CacheScope(tenant=draw(st.sampled_from(["", "other"]))),
+            deadline_s=draw(st.none() | st.floats(0, 1)),
         )
-        for index in range(count)
+        if made and draw(st.booleans()):
+            request = sibling(request, draw(st.sampled_from(made)))
+        made.append(request)
+    return tuple(made)
+
+
+def sibling(request: Request, parent: Request) -> Request:
+    """Another choice of the parent's prompt."""
+    return replace(
+        request,
+        prompt_token_ids=parent.prompt_token_ids,
+        cache_scope=parent.cache_scope,
+        tier=parent.tier,
+        parent_id=parent.request_id,
     )
 
 
@@ -67,16 +71,21 @@ def configs(draw: st.DrawFn) -> EngineConfig:
     """Pools from just one longest request to plenty; budgets from the floor up."""
     block_size = draw(st.sampled_from([1, 4, 16]))
     smallest = -(-MAX_REQUEST_TOKENS // block_size)
-    seqs = draw(st.integers(1, 10))
     return engine_config(
         max_model_len=MAX_REQUEST_TOKENS,
         max_num_batched_tokens=draw(st.integers(2, 200)),
-        max_num_seqs=seqs,
+        max_num_seqs=draw(st.integers(1, 10)),
         initial_batched_tokens=draw(st.integers(1, 200)),
         block_size=block_size,
         num_kv_blocks=draw(st.integers(smallest, 3 * smallest)),
         vocab_size=VOCAB,
-        eos_token_ids=tuple(EOS),
+        eos_token_ids=EOS,
+        prefix_caching=draw(st.booleans()),
+        cache_retention_s=draw(st.none() | st.just(0.05)),
+        batch_weight=draw(st.sampled_from([0.05, 0.25, 1.0])),
+        interactive_max_wait_s=draw(st.sampled_from([0.0, 0.05, 10.0])),
+        batch_max_wait_s=draw(st.sampled_from([0.0, 0.2, 100.0])),
+        tenant_weights=draw(st.sampled_from([(), (("other", 3.0),)])),
     )
 
 
@@ -90,113 +99,17 @@ def disturbances() -> st.SearchStrategy[list[Disturbance]]:
         aborts=st.lists(st.integers(0, 13), max_size=1).map(tuple),
         budget=st.none() | st.integers(0, 220),
         running=st.none() | st.integers(0, 12),
+        target_ms=st.none() | st.sampled_from([0.0, 1.0, 3.0, 50.0]),
+        purge=st.booleans(),
     )
     return st.lists(st.just(Disturbance()) | some, max_size=40)
 
 
-class Harness:
-    """Drives a scheduler and checks each step as it is decided."""
-
-    def __init__(self, config: EngineConfig) -> None:
-        self.config = config
-        self.scheduler = Scheduler(config)
-        self.executor = PagedExecutor(config.block_size, VOCAB)
-        self.run = Run()
-        self._step_id = 0
-
-    def add(self, request: Request) -> None:
-        self.scheduler.add(request)
-        self.run.tokens[request.request_id] = []
-
-    def disturb(self, disturbance: Disturbance) -> None:
-        self.scheduler.abort(disturbance.aborts)
-        for request_id in disturbance.aborts:
-            if request_id in self.run.tokens:
-                self.run.ends.setdefault(request_id, FinishReason.ABORT)
-        self.scheduler.limits.apply(
-            max_num_batched_tokens=disturbance.budget, max_num_running_seqs=disturbance.running
-        )
-
-    def step(self) -> None:
-        running_before = self.scheduler.num_running
-        step = self.scheduler.schedule()
-        self.check(step, running_before)
-        self.check_pool()
-        for output in self.scheduler.update(self.executor.execute(step)):
-            self.collect(output)
-        self.check_pool()
-        self.run.preemptions += len(step.preempted)
-        self.run.most_in_step = max(self.run.most_in_step, len(step.chunks))
-
-    def check(self, step: SchedulerOutput, running_before: int) -> None:
-        assert step.step_id == self._step_id
-        self._step_id += 1
-        assert step.chunks, "work without a step"
-        assert 0 < step.num_tokens <= step.budget <= self.config.max_num_batched_tokens
-        assert step.num_tokens == sum(len(chunk.token_ids) for chunk in step.chunks)
-        limits = self.scheduler.limits
-        floor = budget_floor(running_before, self.config.budget_step)
-        assert step.budget <= max(limits.max_num_batched_tokens, floor)
-        ids = [chunk.request_id for chunk in step.chunks]
-        assert len(set(ids)) == len(ids)
-        assert not set(ids) & set(step.preempted)
-        kinds = [chunk.is_decode for chunk in step.chunks]
-        assert kinds == sorted(kinds, reverse=True), "decodes come first"
-        assert self.scheduler.num_running <= max(limits.max_num_running_seqs, running_before)
-        self.check_blocks(step.chunks)
-
-    def check_blocks(self, chunks: tuple[ScheduledChunk, ...]) -> None:
-        blocks = [block for chunk in chunks for block in chunk.block_ids]
-        assert len(set(blocks)) == len(blocks)
-        assert all(0 <= block < self.config.num_kv_blocks for block in blocks)
-        for chunk in chunks:
-            assert len(chunk.block_ids) == -(-chunk.end // self.config.block_size)
-            assert chunk.samples or not chunk.is_decode
-
-    def check_pool(self) -> None:
-        pool = self.scheduler.pool
-        pool.check_integrity()
-        assert pool.num_free + pool.num_cached + pool.num_held == self.config.num_kv_blocks
-        queued = self.scheduler._waiting.values()
-        assert self.scheduler.waiting_tokens == sum(len(s.token_ids) for s in queued)
-
-    def collect(self, output: TokenOutput) -> None:
-        assert output.request_id not in self.run.ends, "output after the end"
-        self.run.tokens[output.request_id].extend(output.token_ids)
-        if output.finish_reason is not None:
-            self.run.ends[output.request_id] = output.finish_reason
-
-
-def drive(
-    config: EngineConfig,
-    load: tuple[Request, ...],
-    gaps: list[int] | None = None,
-    script: list[Disturbance] | None = None,
-) -> Run:
-    """Runs the load to its end; request i arrives `gaps[i]` steps after request i - 1."""
-    harness = Harness(config)
-    due: list[tuple[int, Request]] = []
-    at = 0
-    for index, request in enumerate(load):
-        at += gaps[index] if gaps else 0
-        due.append((at, request))
-    events = iter(script or ())
-    for now in range(STEP_LIMIT):
-        while due and due[0][0] <= now:
-            harness.add(due.pop(0)[1])
-        harness.disturb(next(events, Disturbance()))
-        if harness.scheduler.has_work:
-            harness.step()
-        elif not due:
-            harness.scheduler.check_idle()
-            return harness.run
-    raise AssertionError("the load never ended")
-
-
-def expected(request: Request) -> list[int]:
-    return reference_output(request, vocab_size=VOCAB, max_total=MAX_REQUEST_TOKENS, eos=EOS)
-
-
+@pytest.mark.behaviour(
+    "outputs and log-probabilities do not depend on batching, chunking, preemption, cache hits, "
+    "forks or tiers",
+    report="FastDeploy #3071, llama.cpp #28368: tokens lost by preemption or changed by a hit",
+)
 @THOROUGH
 @given(config=configs(), load=requests(), gaps=arrivals())
 def test_outputs_depend_on_the_request_alone(
@@ -205,11 +118,28 @@ def test_outputs_depend_on_the_request_alone(
     run = drive(config, load, gaps)
     event(f"preempted: {bool(run.preemptions)}")
     event(f"batched: {run.most_in_step > 1}")
-    assert run.tokens == {request.request_id: expected(request) for request in load}
+    event(f"forked: {bool(run.copies)}")
+    for request in load:
+        whole = expected(request, config)
+        assert run.tokens[request.request_id] == whole
+        check_logprobs(request, run.logprobs[request.request_id], whole)
+        told = run.prompt_logprobs.get(request.request_id, ())
+        if request.sampling.prompt_logprobs is not None:
+            places = range(1, len(request.prompt_token_ids))
+            assert [logprob.token_id for logprob in told] == list(places)
     assert set(run.ends) == set(run.tokens)
     assert set(run.ends.values()) <= {FinishReason.STOP, FinishReason.LENGTH}
 
 
+def check_logprobs(request: Request, told: list[object], tokens: list[int]) -> None:
+    wanted = request.sampling.logprobs is not None
+    assert len(told) == (len(tokens) if wanted else 0)
+
+
+@pytest.mark.behaviour(
+    "an abort at any moment, of any request, leaks no block and harms no other request",
+    report="sglang #6888, llama.cpp #24496, ik_llama.cpp #1929: leaks and wrong cancellations",
+)
 @THOROUGH
 @given(config=configs(), load=requests(), gaps=arrivals(), script=disturbances())
 def test_aborts_and_live_knobs_harm_nobody_else(
@@ -221,30 +151,110 @@ def test_aborts_and_live_knobs_harm_nobody_else(
     run = drive(config, load, gaps, script)
     assert set(run.ends) == {request.request_id for request in load}
     for request in load:
-        whole, got = expected(request), run.tokens[request.request_id]
+        whole, got = expected(request, config), run.tokens[request.request_id]
         if run.ends[request.request_id] is FinishReason.ABORT:
             assert got == whole[: len(got)]
         else:
             assert got == whole
 
 
-def test_a_full_pool_preempts_often_and_loses_no_token() -> None:
-    """The property above means little unless preemption happens: here it must."""
-    load = tuple(
+@QUICK
+@given(config=configs(), load=requests(), gaps=arrivals(), cut=st.integers(0, 60))
+def test_everything_aborted_at_once_leaves_nothing(
+    config: EngineConfig, load: tuple[Request, ...], gaps: list[int], cut: int
+) -> None:
+    everyone = tuple(request.request_id for request in load)
+    script = [Disturbance()] * (cut + sum(gaps)) + [Disturbance(aborts=everyone)]
+    run = drive(config, load, gaps, script)
+    assert set(run.ends) == set(everyone)
+
+
+def small_pool(**changes: object) -> EngineConfig:
+    """Five longest requests would need ten times as many blocks."""
+    return engine_config(
+        **{
+            "max_model_len": MAX_REQUEST_TOKENS,
+            "block_size": 4,
+            "num_kv_blocks": 20,
+            "vocab_size": VOCAB,
+            "eos_token_ids": EOS,
+            **changes,
+        }
+    )
+
+
+def crowd(count: int, *, tiers: tuple[Tier, ...] = (Tier.INTERACTIVE,)) -> tuple[Request, ...]:
+    return tuple(
         Request(
             request_id=index,
-            prompt_token_ids=(index + 1,) * 4,
+            prompt_token_ids=(index % VOCAB + 1,) * 4,
             sampling=SamplingParams(seed=index, max_tokens=30, ignore_eos=True),
+            tier=tiers[index % len(tiers)],
         )
-        for index in range(10)
+        for index in range(count)
     )
-    config = engine_config(
-        max_model_len=MAX_REQUEST_TOKENS,
-        block_size=4,
-        num_kv_blocks=20,
-        vocab_size=VOCAB,
-        eos_token_ids=tuple(EOS),
-    )
+
+
+@pytest.mark.behaviour(
+    "a full pool preempts, recomputes prompt and output, and loses no token",
+    report="FastDeploy #3071: after preemption only the prompt was computed again",
+)
+def test_a_full_pool_preempts_often_and_loses_no_token() -> None:
+    """The properties above mean little unless preemption happens: here it must."""
+    config, load = small_pool(), crowd(10)
     run = drive(config, load)
-    assert run.preemptions >= 5
-    assert run.tokens == {request.request_id: expected(request) for request in load}
+    assert run.preemptions.total() >= 5
+    assert run.tokens == {request.request_id: expected(request, config) for request in load}
+
+
+@pytest.mark.behaviour(
+    "no request is preempted more than three times, however scarce memory is",
+    report="preemption without bound: a request that never gets to its end",
+)
+@QUICK
+@given(
+    blocks=st.integers(10, 24),
+    count=st.integers(2, 24),
+    gaps=st.lists(st.integers(0, 12), min_size=24, max_size=24),
+    seqs=st.integers(2, 16),
+)
+def test_preemptions_are_bounded(blocks: int, count: int, gaps: list[int], seqs: int) -> None:
+    config = small_pool(num_kv_blocks=blocks, max_num_seqs=seqs)
+    load = crowd(count, tiers=(Tier.BATCH, Tier.BATCH, Tier.INTERACTIVE))
+    run = drive(config, load, gaps)  # checks the bound
+    event(f"most: {max(run.preemptions.values(), default=0)}")
+    assert len(run.ends) == count
+
+
+def test_the_bound_is_reached() -> None:
+    """Else the property above would say nothing."""
+    config = small_pool(num_kv_blocks=12, max_num_seqs=12)
+    load = crowd(24, tiers=(Tier.BATCH, Tier.INTERACTIVE))
+    run = drive(config, load, gaps=[7] * 24)
+    assert max(run.preemptions.values()) == 3
+
+
+def test_an_abort_of_every_request_at_every_step() -> None:
+    """Exhaustive where hypothesis samples: each request, at each moment of one busy load."""
+    config, load = small_pool(num_kv_blocks=14), crowd(5)
+    whole = {request.request_id: expected(request, config) for request in load}
+    for cut in range(0, 60, 6):
+        for aborted in range(len(load)):
+            script = [Disturbance()] * cut + [Disturbance(aborts=(aborted,))]
+            run = drive(config, load, script=script)
+            for request_id, tokens in run.tokens.items():
+                if run.ends[request_id] is not FinishReason.ABORT:
+                    assert tokens == whole[request_id]
+
+
+@pytest.mark.behaviour(
+    "a block is a hit only after the step that filled it",
+    report="vllm #29387: two prompts that begin alike in one step, the second on unfilled blocks",
+)
+def test_two_equal_prompts_in_one_step_share_nothing_before_it_is_computed() -> None:
+    config = small_pool(num_kv_blocks=64)
+    harness = Harness(config)
+    for request_id in range(2):
+        harness.add(replace(crowd(1)[0], request_id=request_id, prompt_token_ids=SHARED))
+    step = harness.step()
+    assert [chunk.start for chunk in step.chunks] == [0, 0]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from paceline_engine.message import TokenLogprobs, TokenOutput
 from paceline_engine.request import FinishReason, Request
 from paceline_engine.sampling import SamplingParams
-from paceline_engine.scheduler.sequence import Sequence
+from paceline_engine.scheduler.sequence import Sequence, Ticket
 
 EOS = frozenset({2})
 
@@ -14,7 +15,7 @@ EOS = frozenset({2})
 def sequence(max_total: int = 100, **sampling: object) -> Sequence:
     params = SamplingParams(**{"max_tokens": 5, **sampling})  # type: ignore[arg-type]  # test data
     request = Request(request_id=1, prompt_token_ids=(10, 11, 12), sampling=params)
-    return Sequence(request, max_total, EOS)
+    return Sequence(request, max_total, EOS, Ticket(arrival=0, received_s=5.0))
 
 
 @pytest.mark.parametrize(
@@ -44,12 +45,65 @@ def test_the_smaller_of_context_and_max_tokens_ends_it() -> None:
 
 def test_preemption_forgets_the_cache_and_keeps_the_text() -> None:
     made = sequence()
-    made.admit()
+    made.admit(num_computed=0, capacity=16)
     assert made.is_prefilling
     made.num_computed = 3
     made.append(7)
     assert (made.is_prefilling, made.num_remaining) == (False, 1)
     made.preempt()
     assert (made.token_ids, made.num_remaining) == ([10, 11, 12, 7], 4)
-    made.admit()
-    assert made.prefill_end == 4
+    made.admit(num_computed=2, capacity=16)
+    assert (made.prefill_end, made.num_remaining, made.preemptions) == (4, 2, 1)
+
+
+def test_only_the_first_output_says_how_it_came_to_it() -> None:
+    made = sequence()
+    made.start(now_s=7.5)
+    made.cached_tokens = 2
+    plain = TokenOutput(1, (7,))
+    assert made.tell(plain) == TokenOutput(1, (7,), queue_s=2.5, cached_tokens=2)
+    assert made.tell(plain) == plain
+
+
+def test_prompt_logprobs_are_told_once_and_survive_preemption() -> None:
+    about = [TokenLogprobs(token_id=place, logprob=-1.0, rank=1) for place in range(3)]
+    made = sequence(prompt_logprobs=0)
+    made.add_prompt_logprobs(0, (about[1],))
+    assert made.needs_whole_prompt
+    made.preempt()
+    made.add_prompt_logprobs(0, (about[1], about[2]))
+    assert made.tell(TokenOutput(1, (7,))).prompt_logprobs == (about[1], about[2])
+    assert not made.needs_whole_prompt
+    made.add_prompt_logprobs(0, (about[1],))
+    assert made.tell(TokenOutput(1, (7,))).prompt_logprobs == ()
+
+
+def test_what_is_computed_again_is_not_charged_again() -> None:
+    made = sequence(max_tokens=20)
+    made.admit(num_computed=0, capacity=16)
+    assert made.prepay(expected=2.4) == 2
+    assert made.bill(2) == 2
+    made.num_computed = 2
+    assert made.bill(3) == 1
+    made.num_computed = 3
+    assert made.bill(4) == 0  # charged ahead
+    made.num_computed = 4
+    made.preempt()
+    assert made.prepay(expected=9) == 0
+    assert [made.bill(end) for end in (3, 4, 5, 6)] == [0, 0, 0, 1]
+    assert (made.settle(), made.num_decoded) == (0, 3)
+
+
+def test_what_was_charged_ahead_and_not_served_is_given_back() -> None:
+    made = sequence(max_tokens=20)
+    assert made.prepay(expected=50) == 19  # never more than it may draw
+    made.bill(3)
+    made.num_computed = 3
+    made.bill(4)
+    assert (made.settle(), made.settle()) == (18, 0)
+
+
+def test_what_the_cache_held_is_not_charged() -> None:
+    made = sequence()
+    made.admit(num_computed=2, capacity=16)
+    assert made.bill(3) == 1

@@ -15,8 +15,6 @@ import logging
 from collections.abc import Iterator
 from typing import Protocol, assert_never
 
-import msgspec
-
 from paceline_engine.clock import Clock
 from paceline_engine.message import (
     AbortRequests,
@@ -33,7 +31,7 @@ from paceline_engine.message import (
     TokenOutput,
     TunablesApplied,
 )
-from paceline_engine.request import FinishReason, Request
+from paceline_engine.request import FinishReason, Request, Tier
 from paceline_engine.runner.base import Runner, RunnerOutput
 from paceline_engine.scheduler.output import SchedulerOutput
 from paceline_engine.scheduler.scheduler import RequestRefusedError, Scheduler
@@ -76,8 +74,6 @@ class EngineLoop:
         self._runner = runner
         self._channel = channel
         self._clock = clock
-        self._received_at: dict[int, float] = {}  # requests no step has touched
-        self._queue_s: dict[int, float] = {}  # requests without their first token
         self._busy_since: float | None = None  # end of the step before, while work goes on
         self._is_shut_down = False
         self._is_audited = True
@@ -107,7 +103,7 @@ class EngineLoop:
                 case AddRequest():
                     self._add(message.request)
                 case AbortRequests():
-                    self._abort(message.request_ids)
+                    self._scheduler.abort(message.request_ids, self._clock.now())
                 case ApplyTunables():
                     self._apply(message)
                 case ClearCache():
@@ -120,42 +116,50 @@ class EngineLoop:
 
     def _add(self, request: Request) -> None:
         try:
-            self._scheduler.add(request)
+            self._scheduler.add(request, self._clock.now())
         except RequestRefusedError as error:
             self._refuse(request.request_id, str(error))
-        else:
-            self._received_at[request.request_id] = self._clock.now()
 
     def _refuse(self, request_id: int, reason: str) -> None:
         _log.warning("request %d refused: %s", request_id, reason)
         output = TokenOutput(request_id, (), FinishReason.ERROR, error=reason)
         self._channel.send(StepReport(outputs=(output,), state=self.state()))
 
-    def _abort(self, request_ids: tuple[int, ...]) -> None:
-        self._scheduler.abort(request_ids)
-        for request_id in request_ids:
-            self._received_at.pop(request_id, None)
-            self._queue_s.pop(request_id, None)
-
     def _apply(self, message: ApplyTunables) -> None:
         limits = self._scheduler.limits
         limits.apply(
             max_num_batched_tokens=message.max_num_batched_tokens,
             max_num_running_seqs=message.max_num_running_seqs,
+            step_time_target_ms=message.step_time_target_ms,
         )
         self._channel.send(
             TunablesApplied(
                 call_id=message.call_id,
                 max_num_batched_tokens=limits.max_num_batched_tokens,
                 max_num_running_seqs=limits.max_num_running_seqs,
+                step_time_target_ms=limits.step_time_target_ms,
             )
         )
 
     def _clear(self, message: ClearCache) -> None:
-        self._channel.send(CacheCleared(message.call_id, blocks=0, tokens=0, held=0))
+        pool = self._scheduler.pool
+        purged = pool.purge(
+            self._clock.now(),
+            tenant=message.tenant,
+            scope=message.scope,
+            salt=message.salt,
+            older_than_s=message.older_than_s,
+        )
+        self._runner.wipe(purged.block_ids)
+        self._channel.send(
+            CacheCleared(
+                message.call_id, blocks=purged.freed, tokens=purged.tokens, held=purged.held
+            )
+        )
 
     def _beat(self) -> None:
         if not self._is_audited:
+            self._runner.wipe(self._scheduler.pool.take_wipes())
             self._scheduler.check_idle()
             self._is_audited = True
         self._channel.send(StepReport(outputs=(), state=self.state()))
@@ -163,33 +167,15 @@ class EngineLoop:
     def _step(self) -> None:
         self._is_audited = False
         scheduled_at = self._clock.now()
-        step = self._scheduler.schedule()
-        self._stamp_queue_times(step, scheduled_at)
+        step = self._scheduler.schedule(scheduled_at)
         result = self._runner.execute(step)
-        outputs = self._scheduler.update(result.sampled, result.failed)
+        outputs = self._scheduler.update(result, self._clock.now())
         ended_at = self._clock.now()
-        busy_since = scheduled_at if self._busy_since is None else self._busy_since
+        duration_s = ended_at - (scheduled_at if self._busy_since is None else self._busy_since)
         self._busy_since = ended_at
+        self._scheduler.observe(step, duration_s)
         self._channel.send(
-            StepReport(
-                outputs=self._with_queue_times(outputs),
-                state=self.state(),
-                stats=_stats(step, result, ended_at - busy_since),
-            )
-        )
-
-    def _stamp_queue_times(self, step: SchedulerOutput, now: float) -> None:
-        for request_id in step.started:
-            self._queue_s[request_id] = now - self._received_at.pop(request_id)
-
-    def _with_queue_times(self, outputs: tuple[TokenOutput, ...]) -> tuple[TokenOutput, ...]:
-        if not self._queue_s:
-            return outputs
-        return tuple(
-            output
-            if (queue_s := self._queue_s.pop(output.request_id, None)) is None
-            else msgspec.structs.replace(output, queue_s=queue_s)
-            for output in outputs
+            StepReport(outputs=outputs, state=self.state(), stats=_stats(step, result, duration_s))
         )
 
     def state(self) -> LoopState:
@@ -204,6 +190,12 @@ class EngineLoop:
             kv_blocks_cached=scheduler.pool.num_cached,
             max_num_batched_tokens=scheduler.limits.max_num_batched_tokens,
             max_num_running_seqs=scheduler.limits.max_num_running_seqs,
+            prefix_queries_tokens=scheduler.pool.queries_tokens,
+            prefix_hits_tokens=scheduler.pool.hits_tokens,
+            batch_running=scheduler.roster.num_running(Tier.BATCH),
+            batch_waiting=scheduler.roster.num_waiting(Tier.BATCH),
+            batch_waiting_tokens=scheduler.roster.waiting_tokens(Tier.BATCH),
+            step_time_target_ms=scheduler.limits.step_time_target_ms,
         )
 
 

@@ -14,6 +14,9 @@ class LiveLimits:
 
     Args:
         config: Ceilings, start values and ladder step.
+
+    Attributes:
+        step_time_target_ms: Step time that prefill chunks keep; 0 is none.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -22,6 +25,7 @@ class LiveLimits:
         self._max_running = max(1, min(config.max_num_seqs, self._ceiling - 1))
         self._requested_budget = config.initial_batched_tokens
         self._running_seqs = 0
+        self.step_time_target_ms = 0.0
         self.apply(max_num_running_seqs=config.initial_running_seqs)
 
     @property
@@ -35,13 +39,19 @@ class LiveLimits:
         return self.budget(0)
 
     def apply(
-        self, *, max_num_batched_tokens: int | None = None, max_num_running_seqs: int | None = None
+        self,
+        *,
+        max_num_batched_tokens: int | None = None,
+        max_num_running_seqs: int | None = None,
+        step_time_target_ms: float | None = None,
     ) -> None:
-        """Sets what is not None, clamped into the ceilings."""
+        """Sets what is not None, clamped into the ceilings; a target of 0 takes it back."""
         if max_num_batched_tokens is not None:
             self._requested_budget = max_num_batched_tokens
         if max_num_running_seqs is not None:
             self._running_seqs = min(max(max_num_running_seqs, 1), self._max_running)
+        if step_time_target_ms is not None:
+            self.step_time_target_ms = max(0.0, step_time_target_ms)
 
     def budget(self, running: int) -> int:
         """Budget of a step while `running` sequences run.

@@ -2,72 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Ids
+from dataclasses import dataclass
 
+from paceline_engine.kvcache.block_pool import BlockPool
 from paceline_engine.scheduler.output import ScheduledChunk, SchedulerOutput
 from paceline_engine.scheduler.sequence import Sequence
+from paceline_engine.scheduler.step_time import StepLoad, StepTimeModel
+
+
+@dataclass(frozen=True, slots=True)
+class StepTarget:
+    """The step time to keep.
+
+    Attributes:
+        model: Predicts it.
+        target_ms: What to keep.
+        least: Prefill tokens a step may hold whatever the model says, so that all advance.
+    """
+
+    model: StepTimeModel
+    target_ms: float
+    least: int
+
+    def longest(self, load: StepLoad, start: int) -> int:
+        """Tokens that a chunk from position `start` may have beside `load`."""
+        fitting = self.model.longest_chunk(load, start, self.target_ms)
+        return max(fitting, self.least - load.prefill_tokens)
 
 
 class StepPlan:
-    """Collects chunks until the budget is used.
+    """Collects decodes, then prefill, until the budget or the time is used.
 
     Args:
         step_id: Number of the step.
         budget: Tokens the step may hold.
+        now_s: Time of scheduling.
+        pool: Knows the block tables.
+        target: Step time to keep, if any.
+
+    Attributes:
+        left: Tokens of the budget not used yet.
+        preempted: Requests whose blocks were taken back.
+        copies: Blocks to copy before anything is computed.
+        is_short: A running request lacked a block: nobody may be admitted.
     """
 
-    def __init__(self, step_id: int, budget: int) -> None:
+    def __init__(
+        self,
+        step_id: int,
+        budget: int,
+        now_s: float,
+        pool: BlockPool,
+        target: StepTarget | None = None,
+    ) -> None:
         self.left = budget
+        self.now_s = now_s
         self.preempted: list[int] = []
+        self.copies: list[tuple[int, int]] = []
+        self.is_short = False
         self._step_id = step_id
         self._budget = budget
+        self._pool = pool
+        self._target = target
         self._chunks: list[ScheduledChunk] = []
         self._started: list[int] = []
+        self._prefills: dict[Sequence, int] = {}
+        self._load = StepLoad()
 
-    def add_decode(self, sequence: Sequence, block_ids: Ids[int]) -> None:
+    def add_decode(self, sequence: Sequence) -> None:
         """Takes the one token of `sequence` that is known and not computed."""
-        self._chunks.append(
-            ScheduledChunk(
-                request_id=sequence.request.request_id,
-                token_ids=(sequence.token_ids[-1],),
-                start=sequence.num_computed,
-                block_ids=block_ids,
-                is_decode=True,
-                samples=True,
-                sampling=sequence.request.sampling,
-                history=sequence.token_ids,
-                num_prompt_tokens=len(sequence.request.prompt_token_ids),
-            )
-        )
+        self._chunks.append(self._chunk(sequence, 1, is_decode=True))
         self.left -= 1
 
-    def add_prefill(self, sequence: Sequence, length: int, block_ids: Ids[int]) -> None:
-        """Takes the next `length` tokens of text known at admission."""
-        start = sequence.num_computed
-        self._chunks.append(
-            ScheduledChunk(
-                request_id=sequence.request_id,
-                token_ids=sequence.token_ids[start : start + length],
-                start=start,
-                block_ids=block_ids,
-                is_decode=False,
-                samples=start + length == sequence.prefill_end,
-                sampling=sequence.request.sampling,
-                history=sequence.token_ids,
-                num_prompt_tokens=len(sequence.request.prompt_token_ids),
-            )
-        )
-        self.left -= length
+    def end_decodes(self) -> None:
+        """From here on only prefill is added; it is measured against the decodes' load."""
+        if self._target:
+            kv_tokens = sum(chunk.end for chunk in self._chunks)
+            self._load = StepLoad(decode_rows=len(self._chunks), kv_tokens=kv_tokens)
+
+    def room(self) -> int:
+        """Tokens that the chunk of a request without context could have."""
+        if self._target is None or not self.left:
+            return self.left
+        return max(0, min(self.left, self._target.longest(self._load, 0)))
+
+    def add_prefill(self, sequence: Sequence, limit: int) -> int:
+        """Takes up to `limit` more tokens of text known at admission; returns how many."""
+        taken = self._prefills.get(sequence, 0)
+        length = min(sequence.num_remaining - taken, self.left, limit)
+        if length > 0 and self._target:
+            length = min(length, self._longest(self._target, sequence, taken) - taken)
+        if length <= 0:
+            return 0
         if not sequence.has_run:
-            sequence.has_run = True
+            sequence.start(self.now_s)
             self._started.append(sequence.request_id)
+        self._prefills[sequence] = taken + length
+        self._load = self._load.with_chunk(sequence.num_computed, taken + length, instead_of=taken)
+        self.left -= length
+        return length
+
+    def end_of(self, sequence: Sequence) -> int:
+        """Position up to which a request is computed after this step."""
+        return sequence.num_computed + self._prefills.get(sequence, 0)
 
     def finish(self) -> SchedulerOutput:
         """The step as immutable data."""
+        prefills = (self._chunk(each, length) for each, length in self._prefills.items())
         return SchedulerOutput(
             step_id=self._step_id,
-            chunks=tuple(self._chunks),
+            chunks=(*self._chunks, *prefills),
             budget=self._budget,
             preempted=tuple(self.preempted),
             started=tuple(self._started),
+            copies=tuple(self.copies),
+            wipes=self._pool.take_wipes(),
+        )
+
+    def _longest(self, target: StepTarget, sequence: Sequence, taken: int) -> int:
+        start = sequence.num_computed
+        others = self._load.with_chunk(start, 0, instead_of=taken) if taken else self._load
+        return target.longest(others, start)
+
+    def _chunk(self, sequence: Sequence, length: int, *, is_decode: bool = False) -> ScheduledChunk:
+        start, request = sequence.num_computed, sequence.request
+        end = start + length
+        block_ids = self._pool.table(sequence.request_id)
+        covered = -(-end // self._pool.block_size)
+        return ScheduledChunk(
+            request_id=sequence.request_id,
+            token_ids=sequence.token_ids[start:end],
+            start=start,
+            block_ids=block_ids if covered == len(block_ids) else block_ids[:covered],
+            is_decode=is_decode,
+            samples=end == len(sequence.token_ids),
+            sampling=request.sampling,
+            history=sequence.token_ids,
+            num_prompt_tokens=len(request.prompt_token_ids),
         )

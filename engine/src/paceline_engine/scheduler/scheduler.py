@@ -1,27 +1,34 @@
 """Continuous batching: which tokens of which requests run in the next step.
 
-`schedule` fills one token budget: decodes first in order of admission, then prefill chunks
-first come, first served. `update` applies what the runner produced. The loop in
-`paceline_engine.engine` alternates the two; aborts and live limits come in between.
+`schedule` fills one token budget: all running decodes first, then prefill, divided between
+tiers by weight where both want it, then whoever may come in. `update` applies what the runner
+produced. The loop in `paceline_engine.engine` alternates the two; aborts and live limits come
+in between. Time is an argument throughout.
 
-Order is by arrival throughout: whoever runs arrived before whoever waits, because only the
-head of the queue is admitted and only the latest runner is preempted, back to the head.
-Hence the oldest runner is never preempted and every step makes progress.
+Who comes in is decided by `FairQueue`, whether there is room by `Admission`, who yields by
+`RunningSet`. Every step with work makes progress: the budget holds every decode and a token
+more, the first of the running is never the victim of another, and with nothing running the
+head of the queue always fits.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Iterable
+from math import inf
 
 from paceline_engine.config import EngineConfig
-from paceline_engine.kvcache.block_pool import BlockPool
-from paceline_engine.message import TokenOutput
-from paceline_engine.request import FinishReason, Request
+from paceline_engine.kvcache.block_pool import BlockPool, KvIntegrityError
+from paceline_engine.message import TokenLogprobs, TokenOutput
+from paceline_engine.request import FinishReason, Request, Tier
+from paceline_engine.scheduler.admission import Admission
 from paceline_engine.scheduler.limits import LiveLimits
-from paceline_engine.scheduler.output import SchedulerOutput
-from paceline_engine.scheduler.plan import StepPlan
-from paceline_engine.scheduler.sequence import Sequence
+from paceline_engine.scheduler.output import ScheduledChunk, SchedulerOutput
+from paceline_engine.scheduler.plan import StepPlan, StepTarget
+from paceline_engine.scheduler.result import StepResult
+from paceline_engine.scheduler.roster import Roster
+from paceline_engine.scheduler.sequence import Sequence, Ticket
+from paceline_engine.scheduler.step_time import StepLoad, StepTimeModel
 
 
 class RequestRefusedError(ValueError):
@@ -40,17 +47,24 @@ class Scheduler:
 
     Attributes:
         limits: The live knobs; change them between steps only.
+        roster: All requests, for their numbers.
         pool: KV accounting.
     """
 
     def __init__(self, config: EngineConfig) -> None:
         self.limits = LiveLimits(config)
-        self.pool = BlockPool(config.num_kv_blocks, config.block_size)
-        self._max_request_tokens = config.max_request_tokens
+        self.roster = Roster(config)
+        self.pool: BlockPool = self.roster.pool
+        self._config = config
         self._eos_token_ids = frozenset(config.eos_token_ids)
-        self._waiting: OrderedDict[int, Sequence] = OrderedDict()
-        self._running: dict[int, Sequence] = {}
-        self._waiting_tokens = 0
+        self._max_wait_s = {
+            Tier.INTERACTIVE: config.interactive_max_wait_s,
+            Tier.BATCH: config.batch_max_wait_s,
+        }
+        self._queue, self._running = self.roster.queue, self.roster.running
+        self._admission = Admission(self._queue, self._running, self.pool, self.limits)
+        self._step_time = StepTimeModel()
+        self._arrivals = 0
         self._next_step_id = 0
         self._in_flight: SchedulerOutput | None = None
 
@@ -61,63 +75,55 @@ class Scheduler:
 
     @property
     def num_waiting(self) -> int:
-        """Requests queued, new or preempted."""
-        return len(self._waiting)
+        """Requests that wait: new, preempted, or beside their parent."""
+        return sum(map(self.roster.num_waiting, Tier))
 
     @property
     def waiting_tokens(self) -> int:
         """Tokens to compute before every waiting request draws its next token."""
-        return self._waiting_tokens
+        return sum(map(self.roster.waiting_tokens, Tier))
 
     @property
     def has_work(self) -> bool:
         """Whether a step would run something."""
-        return bool(self._running or self._waiting)
+        return bool(self._running or self._queue)
 
-    def add(self, request: Request) -> None:
-        """Queues a request at the tail.
+    def add(self, request: Request, now_s: float) -> None:
+        """Queues a request.
 
         Raises:
             RequestRefusedError: Empty, larger than the engine can ever hold, or its id is taken.
         """
-        prompt_tokens = len(request.prompt_token_ids)
-        if not 0 < prompt_tokens < self._max_request_tokens:
+        prompt_tokens, most = len(request.prompt_token_ids), self._config.max_request_tokens
+        if not 0 < prompt_tokens < most:
             raise RequestRefusedError(
                 f"a prompt of {prompt_tokens} tokens does not fit: 1 to "
-                f"{self._max_request_tokens - 1} leave room for output"
+                f"{most - 1} leave room for output"
             )
-        if request.request_id in self._running or request.request_id in self._waiting:
+        if self.roster.find(request.request_id) is not None:
             raise RequestRefusedError(f"request id {request.request_id} is in use")
-        sequence = Sequence(request, self._max_request_tokens, self._eos_token_ids)
-        self._waiting[request.request_id] = sequence
-        self._waiting_tokens += sequence.num_remaining
+        ticket = self._ticket(request, now_s)
+        self.roster.add(Sequence(request, most, self._eos_token_ids, ticket))
 
-    def abort(self, request_ids: Iterable[int]) -> None:
+    def abort(self, request_ids: Iterable[int], now_s: float) -> None:
         """Drops requests wherever they are; unknown ids are ignored."""
-        for request_id in request_ids:
-            if waiting := self._waiting.pop(request_id, None):
-                self._waiting_tokens -= waiting.num_remaining
-            else:
-                self._end(request_id)
+        self.roster.abort(request_ids, now_s)
 
-    def schedule(self) -> SchedulerOutput:
+    def schedule(self, now_s: float) -> SchedulerOutput:
         """Decides the next step; without chunks only if there is no work."""
-        plan = StepPlan(self._next_step_id, self.limits.budget(len(self._running)))
+        budget = self.limits.budget(len(self._running))
+        plan = StepPlan(self._next_step_id, budget, now_s, self.pool, self._target())
         self._next_step_id += 1
+        self.pool.expire(now_s)
+        if (victim := self._admission.victim(now_s)) is not None:
+            self._preempt(victim, plan)
         self._add_decodes(plan)
         self._add_prefills(plan)
-        self._admit(plan)
         self._in_flight = plan.finish()
         return self._in_flight
 
-    def update(
-        self, sampled: Iterable[tuple[int, int]], failed: Iterable[tuple[int, str]] = ()
-    ) -> tuple[TokenOutput, ...]:
+    def update(self, result: StepResult, now_s: float) -> tuple[TokenOutput, ...]:
         """Applies the results of the step decided last.
-
-        Args:
-            sampled: (request id, token id) for each chunk that samples and succeeded.
-            failed: (request id, reason) for requests that failed alone.
 
         Returns:
             What each request got; nothing for requests aborted meanwhile.
@@ -125,17 +131,27 @@ class Scheduler:
         Raises:
             RunnerContractError: A sampling chunk has no result, or a result has no chunk.
         """
-        drawn, broken = dict(sampled), dict(failed)
-        self._advance(drawn, broken)
+        drawn, broken = dict(result.sampled), dict(result.failed)
+        step, self._in_flight = self._in_flight, None
+        chunks = step.chunks if step else ()
+        _check_answers(chunks, drawn, broken)
+        for chunk in chunks:
+            if (sequence := self._running.get(chunk.request_id)) is not None:
+                self._advance(sequence, chunk, result, is_broken=chunk.request_id in broken)
         outputs = [
-            self._append(sequence, token_id)
+            self._append(sequence, token_id, result.logprobs.get(request_id), now_s)
             for request_id, token_id in drawn.items()
-            if (sequence := self._running.get(request_id))
+            if (sequence := self._running.get(request_id)) is not None
         ]
         for request_id, reason in broken.items():
-            if self._end(request_id):
-                outputs.append(TokenOutput(request_id, (), FinishReason.ERROR, error=reason))
+            if (failed := self.roster.end(request_id, now_s)) is not None:
+                output = TokenOutput(request_id, (), FinishReason.ERROR, error=reason)
+                outputs.append(failed.tell(output))
         return tuple(outputs)
+
+    def observe(self, step: SchedulerOutput, duration_s: float) -> None:
+        """Learns how long a step took; what keeps the step-time target follows from it."""
+        self._step_time.observe(StepLoad.of(step), 1e3 * duration_s)
 
     def check_idle(self) -> None:
         """Counts blocks while there is no work.
@@ -146,89 +162,117 @@ class Scheduler:
         self.pool.check_integrity()
         self.pool.check_empty()
 
-    def _add_decodes(self, plan: StepPlan) -> None:
-        for sequence in tuple(self._running.values()):
-            if sequence.is_prefilling or not plan.left:
-                continue
-            request_id = sequence.request_id
-            if request_id in self._running and self._make_room(sequence, plan):
-                plan.add_decode(sequence, self.pool.table(request_id))
+    def _ticket(self, request: Request, now_s: float) -> Ticket:
+        self._arrivals += 1
+        deadline_s = request.deadline_s
+        return Ticket(
+            arrival=self._arrivals,
+            received_s=now_s,
+            due_s=now_s + self._max_wait_s[request.tier],
+            deadline_s=inf if deadline_s is None else now_s + deadline_s,
+        )
 
-    def _make_room(self, sequence: Sequence, plan: StepPlan) -> bool:
+    def _target(self) -> StepTarget | None:
+        target_ms = self.limits.step_time_target_ms
+        if not target_ms:
+            return None
+        return StepTarget(self._step_time, target_ms, self._config.budget_step)
+
+    def _add_decodes(self, plan: StepPlan) -> None:
+        overdrawn: Counter[tuple[Tier, str]] = Counter()
+        for sequence in tuple(self._running):
+            if sequence.is_prefilling or self._running.get(sequence.request_id) is None:
+                continue
+            end = sequence.num_computed + 1
+            if end <= sequence.capacity or self._make_room(sequence, end, plan):
+                if sequence.bill(end):
+                    overdrawn[sequence.request.tier, sequence.request.tenant] += 1
+                plan.add_decode(sequence)
+        for (tier, tenant), tokens in overdrawn.items():
+            self._queue.charge(tier, tenant, tokens)
+        plan.end_decodes()
+
+    def _make_room(self, sequence: Sequence, end: int, plan: StepPlan) -> bool:
         """Gets the block for one more token; False if `sequence` itself had to yield."""
-        while not self.pool.grow(sequence.request_id, sequence.num_computed + 1):
-            victim = self._preempt_latest(plan)
+        while not self.pool.grow(sequence.request_id, end, plan.now_s):
+            plan.is_short = True
+            victim = self._running.victim()
+            if victim is None:
+                raise KvIntegrityError(f"request {sequence.request_id} lacks a block it holds")
+            self._preempt(victim, plan)
             if victim is sequence:
                 return False
+        sequence.capacity += self.pool.block_size
         return True
 
-    def _preempt_latest(self, plan: StepPlan) -> Sequence:
-        request_id, victim = self._running.popitem()
-        self.pool.release(request_id)
-        victim.preempt()
-        self._waiting[request_id] = victim
-        self._waiting.move_to_end(request_id, last=False)
-        self._waiting_tokens += victim.num_remaining
-        plan.preempted.append(request_id)
-        return victim
+    def _preempt(self, victim: Sequence, plan: StepPlan) -> None:
+        self.roster.preempt(victim, plan.now_s)
+        plan.preempted.append(victim.request_id)
 
     def _add_prefills(self, plan: StepPlan) -> None:
-        for sequence in self._running.values():
-            if not plan.left:
+        """Divides what the decodes leave by weight, then gives out what nobody took of that."""
+        prefilling = [sequence for sequence in self._running if sequence.is_prefilling]
+        tiers = {sequence.request.tier for sequence in prefilling}
+        tiers.update(tier for tier in Tier if self._queue.count(tier))
+        if len(tiers) > 1:
+            self._fill(plan, prefilling, self._queue.split(plan.room()))
+        self._fill(plan, prefilling, dict.fromkeys(Tier, plan.left))
+
+    def _fill(self, plan: StepPlan, prefilling: list[Sequence], limits: dict[Tier, int]) -> None:
+        for sequence in prefilling:
+            self._extend(sequence, plan, limits)
+        while plan.room() and not plan.is_short:
+            if (admitted := self._admission.next(plan, limits)) is None:
                 return
-            if sequence.is_prefilling:
-                self._add_prefill(sequence, plan)
+            self._extend(admitted, plan, limits)
+            prefilling.append(admitted)
 
-    def _add_prefill(self, sequence: Sequence, plan: StepPlan) -> None:
-        length = min(sequence.num_remaining, plan.left)
-        covered = self.pool.blocks_for(sequence.num_computed + length)
-        plan.add_prefill(sequence, length, self.pool.table(sequence.request_id)[:covered])
+    def _extend(self, sequence: Sequence, plan: StepPlan, limits: dict[Tier, int]) -> None:
+        request = sequence.request
+        if taken := plan.add_prefill(sequence, limits[request.tier]):
+            limits[request.tier] -= taken
+            end = plan.end_of(sequence)
+            self._queue.charge(request.tier, request.tenant, sequence.bill(end))
 
-    def _admit(self, plan: StepPlan) -> None:
-        if plan.preempted:
-            return  # what was just taken back would be given out again at once
-        while self._waiting and plan.left and self.num_running < self.limits.max_num_running_seqs:
-            request_id, sequence = next(iter(self._waiting.items()))
-            if not self._has_room(sequence):
-                return
-            del self._waiting[request_id]
-            self._waiting_tokens -= sequence.num_remaining
-            self._running[request_id] = sequence
-            self.pool.grow(request_id, len(sequence.token_ids))
-            sequence.admit()
-            self._add_prefill(sequence, plan)
+    def _advance(
+        self, sequence: Sequence, chunk: ScheduledChunk, result: StepResult, *, is_broken: bool
+    ) -> None:
+        """Counts a chunk as computed; nothing of a request that failed is kept for others."""
+        request_id, size = chunk.request_id, self.pool.block_size
+        had_prompt = sequence.has_prompt
+        sequence.num_computed = end = chunk.end
+        if end // size != chunk.start // size and not is_broken:
+            self.pool.fill(request_id, sequence.token_ids, end)
+        if had_prompt:
+            return
+        if (logprobs := result.prompt_logprobs.get(request_id)) is not None:
+            sequence.add_prompt_logprobs(chunk.start, logprobs)
+        if sequence.has_prompt and not is_broken:
+            self.roster.part(request_id, sequence)
 
-    def _has_room(self, sequence: Sequence) -> bool:
-        """Whether all known text fits and every runner could still grow by one block.
+    def _append(
+        self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None, now_s: float
+    ) -> TokenOutput:
+        request_id, reason = sequence.request_id, sequence.append(token_id)
+        if reason is not None:
+            self.roster.end(request_id, now_s)
+        if reason is FinishReason.STOP:
+            output = TokenOutput(request_id, (), reason, stop_token_id=token_id)
+        else:
+            told = () if logprobs is None else (logprobs,)
+            output = TokenOutput(request_id, (token_id,), reason, logprobs=told)
+        return sequence.tell(output)
 
-        Blocks for the whole prompt are taken at admission, so prefill never preempts; the
-        spare block per runner keeps a full pool from admitting only to preempt.
-        """
-        needed = self.pool.blocks_for(len(sequence.token_ids))
-        return needed + self.num_running <= self.pool.num_free
 
-    def _advance(self, drawn: dict[int, int], broken: dict[int, str]) -> None:
-        step, self._in_flight = self._in_flight, None
-        answered = len(drawn) + len(broken)
-        for chunk in step.chunks if step else ():
-            if sequence := self._running.get(chunk.request_id):
-                sequence.num_computed = chunk.end
-            if chunk.request_id in drawn or chunk.request_id in broken:
-                answered -= 1
-            elif chunk.samples:
-                raise RunnerContractError(f"request {chunk.request_id} got no token")
-        if answered:
-            raise RunnerContractError("a result belongs to no chunk of the step, or to two")
-
-    def _append(self, sequence: Sequence, token_id: int) -> TokenOutput:
-        finish_reason = sequence.append(token_id)
-        if finish_reason is not None:
-            self._end(sequence.request_id)
-        shown = () if finish_reason is FinishReason.STOP else (token_id,)
-        return TokenOutput(sequence.request_id, shown, finish_reason)
-
-    def _end(self, request_id: int) -> bool:
-        if self._running.pop(request_id, None) is None:
-            return False
-        self.pool.release(request_id)
-        return True
+def _check_answers(
+    chunks: Iterable[ScheduledChunk], drawn: dict[int, int], broken: dict[int, str]
+) -> None:
+    answered = len(drawn) + len(broken)
+    for chunk in chunks:
+        is_drawn = chunk.samples and chunk.request_id in drawn
+        if is_drawn or chunk.request_id in broken:
+            answered -= 1
+        elif chunk.samples:
+            raise RunnerContractError(f"request {chunk.request_id} got no token")
+    if answered:
+        raise RunnerContractError("a result belongs to no chunk of the step, or to two")

@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import inf
+
+from msgspec import structs
+
+from paceline_engine.message import TokenLogprobs, TokenOutput
 from paceline_engine.request import FinishReason, Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A request's place in the order; preemption changes none of it.
+
+    Attributes:
+        arrival: Counts up by one with each request.
+        received_s: When it came.
+        due_s: From then on nothing may overtake it.
+        deadline_s: Wanted end of its wait; infinite without one.
+    """
+
+    arrival: int
+    received_s: float
+    due_s: float = inf
+    deadline_s: float = inf
 
 
 class Sequence:
@@ -10,38 +33,76 @@ class Sequence:
 
     Attributes:
         request: As submitted.
+        request_id: Its id.
+        ticket: Its place in the order.
         token_ids: Prompt and generated tokens; never shortened, so preemption loses none.
         num_computed: Leading tokens whose KV is in the cache.
         prefill_end: Tokens known when the sequence was last admitted; up to there chunks are
             prefill, beyond it decode.
+        capacity: Tokens its block table covers.
+        max_total: Tokens at most, prompt and output.
         has_run: Whether any step ran a part of it; survives preemption.
+        is_guest: Whether it got in while no interactive request waited for the place.
+        preemptions: How often its blocks were taken back.
+        queued_tokens: What it counts for while it waits.
+        cached_tokens: Prompt tokens found in the prefix cache when it was first admitted.
     """
 
     __slots__ = (
+        "_billed",
         "_eos_token_ids",
-        "_max_total",
+        "_is_answered",
+        "_prepaid",
+        "_prompt_logprobs",
+        "_queue_s",
+        "cached_tokens",
+        "capacity",
         "has_run",
+        "is_guest",
+        "max_total",
         "num_computed",
+        "preemptions",
         "prefill_end",
+        "queued_tokens",
         "request",
+        "request_id",
+        "ticket",
         "token_ids",
     )
 
-    def __init__(self, request: Request, max_total: int, eos_token_ids: frozenset[int]) -> None:
+    def __init__(
+        self,
+        request: Request,
+        max_total: int,
+        eos_token_ids: frozenset[int],
+        ticket: Ticket,
+    ) -> None:
         sampling = request.sampling
         self.request = request
+        self.request_id = request.request_id
+        self.ticket = ticket
         self.token_ids = list(request.prompt_token_ids)
         self.num_computed = 0
         self.prefill_end = 0
+        self.capacity = 0
+        self.max_total = min(len(self.token_ids) + sampling.max_tokens, max_total)
         self.has_run = False
-        self._max_total = min(len(self.token_ids) + sampling.max_tokens, max_total)
+        self.is_guest = False
+        self.preemptions = 0
+        self.queued_tokens = 0
+        self.cached_tokens: int | None = None
+        self._queue_s: float | None = None
+        self._prompt_logprobs: list[TokenLogprobs] = []
+        self._is_answered = False
+        self._billed = 0
+        self._prepaid: int | None = None
         stop = frozenset(sampling.stop_token_ids)
         self._eos_token_ids = stop if sampling.ignore_eos else stop | eos_token_ids
 
     @property
-    def request_id(self) -> int:
-        """Id of the request."""
-        return self.request.request_id
+    def num_prompt_tokens(self) -> int:
+        """Tokens of the prompt."""
+        return len(self.request.prompt_token_ids)
 
     @property
     def is_prefilling(self) -> bool:
@@ -49,18 +110,37 @@ class Sequence:
         return self.num_computed < self.prefill_end
 
     @property
+    def has_prompt(self) -> bool:
+        """Whether the KV of the whole prompt is in the cache."""
+        return self.num_computed >= len(self.request.prompt_token_ids)
+
+    @property
+    def needs_whole_prompt(self) -> bool:
+        """Whether log-probabilities of the prompt are still to be told: cached KV has none."""
+        return self.request.sampling.prompt_logprobs is not None and not self._is_answered
+
+    @property
     def num_remaining(self) -> int:
         """Known tokens that are not computed yet."""
         return len(self.token_ids) - self.num_computed
 
-    def admit(self) -> None:
-        """Starts computing everything that is known."""
+    def admit(self, num_computed: int, capacity: int) -> None:
+        """Starts computing everything that is known but for what the cache holds."""
         self.prefill_end = len(self.token_ids)
+        self.num_computed = num_computed
+        self.capacity = capacity
 
     def preempt(self) -> None:
         """Forgets the KV but no token."""
         self.num_computed = 0
         self.prefill_end = 0
+        self.capacity = 0
+        self.preemptions += 1
+
+    def start(self, now_s: float) -> None:
+        """A step runs the first part of it."""
+        self.has_run = True
+        self._queue_s = now_s - self.ticket.received_s
 
     def append(self, token_id: int) -> FinishReason | None:
         """Adds a drawn token; returns why the output ends with it, if it does.
@@ -70,4 +150,48 @@ class Sequence:
         if token_id in self._eos_token_ids:
             return FinishReason.STOP
         self.token_ids.append(token_id)
-        return FinishReason.LENGTH if len(self.token_ids) >= self._max_total else None
+        return FinishReason.LENGTH if len(self.token_ids) >= self.max_total else None
+
+    def add_prompt_logprobs(self, start: int, logprobs: tuple[TokenLogprobs, ...]) -> None:
+        """Keeps those of a chunk from position `start`; ones known before are left out."""
+        if not self._is_answered:
+            self._prompt_logprobs.extend(logprobs[len(self._prompt_logprobs) - start :])
+
+    def tell(self, output: TokenOutput) -> TokenOutput:
+        """The output; the first one also says how it came to it."""
+        if self._is_answered:
+            return output
+        self._is_answered = True
+        told, self._prompt_logprobs = tuple(self._prompt_logprobs), []
+        return structs.replace(
+            output,
+            queue_s=self._queue_s,
+            cached_tokens=self.cached_tokens,
+            prompt_logprobs=told,
+        )
+
+    def prepay(self, expected: float) -> int:
+        """Expected decode tokens to charge at the first admission; 0 at later ones."""
+        if self._prepaid is not None:
+            return 0
+        self._prepaid = min(round(expected), self.max_total - len(self.token_ids) - 1)
+        return self._prepaid
+
+    def bill(self, end: int) -> int:
+        """Tokens to charge once positions up to `end` are computed; recomputed ones are free."""
+        before = max(self._billed, self.num_computed)
+        self._billed = max(before, end)
+        drawn = max(0, end - max(before, len(self.request.prompt_token_ids)))
+        free = min(self._prepaid or 0, drawn)
+        self._prepaid = (self._prepaid or 0) - free
+        return max(0, end - before) - free
+
+    def settle(self) -> int:
+        """Tokens charged ahead that were never served; to give back at the end."""
+        rest, self._prepaid = self._prepaid or 0, 0
+        return rest
+
+    @property
+    def num_decoded(self) -> int:
+        """Decode tokens served."""
+        return max(0, self._billed - len(self.request.prompt_token_ids))

@@ -1,0 +1,151 @@
+"""Who of the waiting gets in: seat, blocks, and what interactive requests may push aside."""
+
+from __future__ import annotations
+
+from paceline_engine.kvcache.block_pool import BlockPool
+from paceline_engine.request import Tier
+from paceline_engine.scheduler.fair_queue import FairQueue
+from paceline_engine.scheduler.forks import may_fork
+from paceline_engine.scheduler.limits import LiveLimits
+from paceline_engine.scheduler.plan import StepPlan
+from paceline_engine.scheduler.running import RunningSet, is_protected
+from paceline_engine.scheduler.sequence import Sequence
+
+
+class Admission:
+    """Moves requests from the queue to the running set, strictly in the queue's order.
+
+    Blocks for all known text are taken on the way in, so prefill never preempts; beyond them
+    one block for each runner that may still grow stays free, so that a full pool does not
+    admit only to preempt. Who was preempted as often as anyone may be gets in once all it
+    can ever need is free, and holds it from then on.
+
+    Args:
+        queue: Who waits.
+        running: Who runs.
+        pool: KV accounting.
+        limits: The running cap.
+    """
+
+    def __init__(
+        self, queue: FairQueue, running: RunningSet, pool: BlockPool, limits: LiveLimits
+    ) -> None:
+        self._queue = queue
+        self._running = running
+        self._pool = pool
+        self._limits = limits
+        self._refused: Sequence | None = None
+
+    def victim(self, now_s: float) -> Sequence | None:
+        """The batch request that yields to an interactive one that could not get in.
+
+        Whatever it lacked, a seat or blocks, the decision is this one. Batch requests yield
+        that came in while no interactive one wanted the place; to an interactive request that
+        is due, all of them. Who is due itself is spared, as it would come back first. One
+        victim a step is enough: the next step asks again.
+        """
+        blocked, self._refused = self._refused, None
+        if blocked is None or blocked is not self._queue.head(now_s):
+            return None
+        if blocked.request.tier is Tier.BATCH:
+            return None
+        is_due = blocked.ticket.due_s <= now_s
+        victims = [
+            each
+            for each in self._running.displaceable()
+            if each.ticket.due_s > now_s and (is_due or each.is_guest)
+        ]
+        blocks = sum(len(self._pool.table(each.request_id)) for each in victims)
+        if not victims or self._blocks_missing(blocked) > blocks:
+            return None
+        return victims[0]
+
+    def next(self, plan: StepPlan, limits: dict[Tier, int]) -> Sequence | None:
+        """Admits the request whose turn it is; None if it has to wait.
+
+        A batch request that does not fit holds up interactive ones only once it is due.
+
+        Args:
+            plan: The step.
+            limits: Prefill tokens each tier may still take in it.
+        """
+        head = self._queue.head(plan.now_s)
+        if head is None or self._is_full or limits[head.request.tier] <= 0:
+            self._refused = head if self._is_full else None
+            return None
+        if self._let_in(head, plan):
+            return head
+        self._refused = head
+        if head.request.tier is not Tier.BATCH or head.ticket.due_s <= plan.now_s:
+            return None
+        other = self._queue.head_of(Tier.INTERACTIVE)
+        if other is None or limits[Tier.INTERACTIVE] <= 0:
+            return None
+        self._refused = other
+        return other if self._let_in(other, plan) else None
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._running) >= self._limits.max_num_running_seqs
+
+    def _let_in(self, sequence: Sequence, plan: StepPlan) -> bool:
+        cached = self._fork(sequence, plan)
+        if cached is None:
+            cached = self._enter(sequence, plan.now_s)
+        if cached is None:
+            return False
+        pool, request_id = self._pool, sequence.request_id
+        self._queue.remove(sequence)
+        self._queue.prepay(sequence)
+        sequence.admit(cached, len(pool.table(request_id)) * pool.block_size)
+        sequence.is_guest = not self._queue.count(Tier.INTERACTIVE)
+        self._running.add(sequence)
+        return True
+
+    def _enter(self, sequence: Sequence, now_s: float) -> int | None:
+        """Takes blocks for all known text; returns the tokens found in the prefix cache."""
+        pool, request = self._pool, sequence.request
+        reserved = self._reserved_blocks(sequence)
+        cached = pool.admit(
+            request.request_id,
+            sequence.token_ids,
+            request.cache_scope,
+            now_s,
+            spare=self._running.num_unprotected + reserved,
+            read_cache=not sequence.needs_whole_prompt,
+        )
+        if cached is None:
+            return None
+        if reserved:
+            pool.grow(request.request_id, sequence.max_total, now_s)
+        if sequence.cached_tokens is None:
+            sequence.cached_tokens = min(cached, sequence.num_prompt_tokens)
+        return cached
+
+    def _fork(self, child: Sequence, plan: StepPlan) -> int | None:
+        """Shares the parent's prompt but for the last token, which is computed into a copy."""
+        parent_id = child.request.parent_id
+        parent = None if parent_id is None else self._running.get(parent_id)
+        if parent is None or child.preemptions or not parent.has_prompt:
+            return None
+        if not may_fork(child.request, parent.request):
+            return None
+        pool, now_s, end = self._pool, plan.now_s, child.num_prompt_tokens
+        spare = self._running.num_unprotected + 1
+        if not pool.fork(parent.request_id, child.request_id, child.token_ids, now_s, spare=spare):
+            return None
+        plan.copies.extend(pool.writable(child.request_id, end - 1, end, now_s) or ())
+        child.cached_tokens = 0
+        return end - 1
+
+    def _blocks_missing(self, sequence: Sequence) -> int:
+        """Blocks to be freed before a request gets in, if nothing of it is cached."""
+        needed = self._pool.blocks_for(len(sequence.token_ids)) + self._reserved_blocks(sequence)
+        return needed + self._running.num_unprotected - self._pool.num_available
+
+    def _reserved_blocks(self, sequence: Sequence) -> int:
+        """Blocks beyond its known text that a protected request takes on the way in."""
+        if not is_protected(sequence):
+            return 0
+        pool = self._pool
+        return pool.blocks_for(sequence.max_total) - pool.blocks_for(len(sequence.token_ids))

@@ -1,0 +1,140 @@
+"""What waits in one tier: preempted requests first, then tenants by share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paceline_engine.scheduler.priority_map import PriorityMap
+from paceline_engine.scheduler.sequence import Sequence
+from paceline_engine.scheduler.share import Share
+
+Place = tuple[float, int]
+"""Deadline, then arrival: the order among requests that are otherwise equal."""
+
+
+def place(sequence: Sequence) -> Place:
+    """Where a request stands among its equals; preemption does not change it."""
+    return sequence.ticket.deadline_s, sequence.ticket.arrival
+
+
+class _Tenant:
+    def __init__(self, weight: float) -> None:
+        self.share = Share(weight)
+        self.waiting: PriorityMap[Sequence, Place] = PriorityMap()
+        self.alive = 0  # requests that wait or run
+
+
+class TierQueue:
+    """Waiting requests of one tier, and what its tenants have been served.
+
+    A tenant is known while it has requests, and afterwards until the others have caught up
+    with what it was served: forgetting it then changes nothing.
+
+    Args:
+        weights: Weight of each tenant that has another than 1.
+    """
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self.tokens = 0
+        self._weights = weights
+        self._tenants: dict[str, _Tenant] = {}
+        self._order: PriorityMap[str, tuple[float, float, int]] = PriorityMap()
+        self._gone: PriorityMap[str, tuple[float]] = PriorityMap()
+        self._resumed: PriorityMap[Sequence, Place] = PriorityMap()
+        self._num_new = 0
+        self._tag = 0.0
+        self._last: str | None = None  # whose last waiting request was taken out last
+
+    def __len__(self) -> int:
+        return self._num_new + len(self._resumed)
+
+    @property
+    def num_tenants(self) -> int:
+        """Tenants remembered."""
+        return len(self._tenants)
+
+    def add(self, sequence: Sequence) -> None:
+        """Queues a new request."""
+        tenant = self._join(sequence.request.tenant)
+        tenant.alive += 1
+        tenant.waiting.set(sequence, place(sequence))
+        self._num_new += 1
+        self.tokens += sequence.queued_tokens
+        self._reorder(sequence.request.tenant, tenant)
+
+    def resume(self, sequence: Sequence) -> None:
+        """Queues a preempted request ahead of every new one."""
+        self._resumed.set(sequence, place(sequence))
+        self.tokens += sequence.queued_tokens
+
+    def head(self) -> Sequence | None:
+        """Whose turn it is in this tier."""
+        if (resumed := self._resumed.first()) is not None:
+            return resumed[1]
+        if (served_least := self._order.first()) is None:
+            return None
+        first = self._tenants[served_least[1]].waiting.first()
+        return None if first is None else first[1]
+
+    def remove(self, sequence: Sequence) -> None:
+        """Takes a waiting request out, to run it or to drop it."""
+        self.tokens -= sequence.queued_tokens
+        if self._resumed.remove(sequence):
+            return
+        name = sequence.request.tenant
+        tenant = self._tenants[name]
+        self._advance()
+        tenant.waiting.remove(sequence)
+        self._num_new -= 1
+        self._reorder(name, tenant)
+
+    def share(self, tenant: str) -> Share:
+        """What the tenant of a waiting or running request was served."""
+        return self._tenants[tenant].share
+
+    def charge(self, tenant: str, tokens: float) -> None:
+        """Counts tokens as served to a tenant that has a request."""
+        known = self._tenants[tenant]
+        known.share.charge(tokens)
+        self._reorder(tenant, known)
+
+    def end(self, tenant: str) -> None:
+        """A request of the tenant, waiting or running before, has ended."""
+        known = self._tenants[tenant]
+        known.alive -= 1
+        if not known.alive:
+            self._gone.set(tenant, (known.share.tag,))
+        self._forget()
+
+    def _join(self, name: str) -> _Tenant:
+        tenant = self._tenants.get(name)
+        if tenant is None:
+            tenant = self._tenants[name] = _Tenant(self._weights.get(name, 1.0))
+        self._gone.remove(name)
+        if not tenant.waiting:
+            self._advance()
+            tenant.share.join(self._tag)
+        return tenant
+
+    def _advance(self) -> None:
+        """The tier's virtual time, never going back.
+
+        It is the tag of the waiting tenant served least; where none waits, of the one that
+        waited last.
+        """
+        if (first := self._order.first()) is not None:
+            self._tag = max(self._tag, first[0][0])
+        elif self._last in self._tenants:
+            self._tag = max(self._tag, self._tenants[self._last].share.tag)
+
+    def _reorder(self, name: str, tenant: _Tenant) -> None:
+        if (first := tenant.waiting.first()) is not None:
+            self._order.set(name, (tenant.share.tag, *first[0]))
+        elif self._order.remove(name):
+            self._last = name
+
+    def _forget(self) -> None:
+        self._advance()
+        while (gone := self._gone.first()) is not None and gone[0][0] <= self._tag:
+            self._gone.remove(gone[1])
+            del self._tenants[gone[1]]

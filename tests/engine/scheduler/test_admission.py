@@ -1,0 +1,198 @@
+"""Seats and blocks between tiers: who gets in, who is pushed aside, and how often at most."""
+
+from __future__ import annotations
+
+import pytest
+
+from paceline_engine.request import Request, Tier
+from paceline_engine.sampling import SamplingParams
+from paceline_engine.scheduler.output import SchedulerOutput
+from tests.engine.scheduler.harness import Harness
+from tests.support.engine_config import engine_config
+
+LIVE, BATCH = Tier.INTERACTIVE, Tier.BATCH
+
+
+def harness(**changes: object) -> Harness:
+    return Harness(engine_config(**{"prefix_caching": False, "vocab_size": 50, **changes}))
+
+
+def request(
+    request_id: int, tier: Tier = LIVE, prompt: int = 20, max_tokens: int = 100, **more: object
+) -> Request:
+    return Request(
+        request_id=request_id,
+        prompt_token_ids=(request_id + 1,) * prompt,
+        sampling=SamplingParams(max_tokens=max_tokens, ignore_eos=True),
+        tier=tier,
+        **more,  # type: ignore[arg-type]  # test data
+    )
+
+
+def lengths(step: SchedulerOutput) -> dict[int, int]:
+    return {chunk.request_id: len(chunk.token_ids) for chunk in step.chunks}
+
+
+def test_prefill_is_divided_by_weight_where_both_tiers_want_it() -> None:
+    made = harness(max_num_batched_tokens=100, max_model_len=1024, num_kv_blocks=256)
+    made.add(request(1, BATCH, prompt=400, max_tokens=1))
+    made.add(request(2, LIVE, prompt=400, max_tokens=1))
+    steps = [lengths(made.step()) for _ in range(4)]
+    assert [sum(step.values()) for step in steps] == [96, 96, 96, 96]
+    total = {each: sum(step.get(each, 0) for step in steps) for each in (1, 2)}
+    assert total[2] / total[1] == pytest.approx(4, rel=0.5)
+    assert all(set(step) == {1, 2} for step in steps[1:])
+
+
+def test_what_one_tier_leaves_goes_to_the_other() -> None:
+    made = harness(max_num_batched_tokens=96, max_model_len=1024, num_kv_blocks=256)
+    made.add(request(1, BATCH, prompt=400))
+    made.step()
+    made.add(request(2, LIVE, prompt=10))
+    assert lengths(made.step()) == {1: 86, 2: 10}
+
+
+@pytest.mark.behaviour(
+    "every running decode is in every step; prompts get what is left of the budget",
+    report="vllm #8121, lmdeploy #1740: long prompts froze running streams",
+)
+def test_decodes_of_both_tiers_run_in_every_step() -> None:
+    made = harness(max_num_batched_tokens=48, max_model_len=1024, num_kv_blocks=256)
+    for request_id in range(4):
+        made.add(request(request_id, BATCH if request_id % 2 else LIVE, prompt=2))
+    made.step()
+    made.add(request(9, prompt=800))
+    for _ in range(10):
+        step = made.step()
+        assert (step.decode_rows, step.prefill_tokens) == (4, 44)
+
+
+@pytest.mark.behaviour(
+    "an interactive request that lacks a seat or memory goes through the same preemption "
+    "decision and displaces batch requests",
+    report="sglang #15249: a high-priority request stuck where the no-memory path never preempts",
+)
+@pytest.mark.parametrize(
+    "scarce", [{"max_num_seqs": 3}, {"num_kv_blocks": 8, "max_model_len": 128}], ids=str
+)
+def test_interactive_displaces_batch_for_a_seat_or_for_blocks(scarce: dict[str, int]) -> None:
+    made = harness(**scarce)
+    for request_id in range(3):
+        made.add(request(request_id, BATCH, max_tokens=12))
+    made.step()
+    made.add(request(9, LIVE, prompt=40, max_tokens=12))
+    steps = [made.step() for _ in range(4)]
+    assert steps[1].preempted == (2,)
+    assert any(9 in lengths(step) for step in steps)
+    while made.scheduler.has_work:
+        made.step()
+    made.scheduler.check_idle()
+    assert set(made.run.ends) == {0, 1, 2, 9}
+
+
+def test_interactive_never_displaces_interactive() -> None:
+    made = harness(max_num_seqs=1)
+    made.add(request(0))
+    made.step()
+    made.add(request(1))
+    assert all(not made.step().preempted for _ in range(5))
+
+
+def test_batch_that_is_due_is_not_displaced() -> None:
+    made = harness(max_num_seqs=1, batch_max_wait_s=0.0)
+    made.add(request(0, BATCH, max_tokens=20))
+    made.step()
+    made.add(request(1))
+    assert all(not made.step().preempted for _ in range(5))
+
+
+def test_nobody_is_displaced_in_vain() -> None:
+    made = harness(num_kv_blocks=16, max_model_len=256)
+    made.add(request(0, LIVE, prompt=100))
+    made.add(request(1, BATCH, prompt=20))
+    made.step()
+    made.add(request(2, LIVE, prompt=200))
+    assert all(not made.step().preempted for _ in range(5))
+
+
+def test_who_got_in_by_its_share_is_not_displaced() -> None:
+    """Else two tiers that both always wait would take turns in computing for nothing."""
+    made = harness(max_num_seqs=2, max_model_len=256)
+    for request_id in range(40):
+        made.add(request(request_id, BATCH if request_id % 2 else LIVE, prompt=8, max_tokens=8))
+    while made.scheduler.has_work:
+        made.step()
+    assert made.run.preemptions.total() == 0
+
+
+def test_displacement_is_bounded_and_then_batch_keeps_its_seat() -> None:
+    made = harness(max_num_seqs=1, max_model_len=512, num_kv_blocks=64)
+    made.add(request(0, BATCH, max_tokens=100))
+    for request_id in range(1, 7):
+        for _ in range(5):
+            made.step()
+        made.add(request(request_id, LIVE, prompt=4, max_tokens=2))
+    while made.scheduler.has_work:
+        made.step()
+    assert made.run.preemptions == {0: 3}
+    assert len(made.run.ends) == 7
+
+
+def test_a_batch_request_that_does_not_fit_does_not_hold_up_interactive_ones() -> None:
+    made = harness(num_kv_blocks=16, max_model_len=256, batch_max_wait_s=1.0)
+    made.add(request(0, LIVE, prompt=120, max_tokens=100))
+    made.step()
+    made.add(request(1, BATCH, prompt=200))
+    made.add(request(2, LIVE, prompt=10, max_tokens=2))
+    assert 2 in lengths(made.step())
+    made.now_s = 2.0
+    made.add(request(3, LIVE, prompt=10, max_tokens=2))
+    assert 3 not in lengths(made.step())  # the batch request is due: nothing overtakes it
+
+
+@pytest.mark.behaviour(
+    "with a lowered running cap nothing is ended and nobody gets in until enough have left",
+    report="vllm #53130: once a limit was reached nothing was admitted again",
+)
+@pytest.mark.parametrize("tiers", [(LIVE, LIVE), (BATCH, BATCH), (LIVE, BATCH), (BATCH, LIVE)])
+def test_the_running_cap_drains_down_in_both_tiers(tiers: tuple[Tier, Tier]) -> None:
+    made = harness(max_num_seqs=4)
+    for request_id in range(4):
+        made.add(request(request_id, tiers[0], max_tokens=4 + request_id))
+    made.step()
+    made.scheduler.limits.apply(max_num_running_seqs=2)
+    made.add(request(9, tiers[1], max_tokens=3))
+    running = []
+    while made.scheduler.has_work:
+        made.step()
+        running.append(made.scheduler.num_running)
+    assert running == sorted(running, reverse=True) or tiers == (BATCH, LIVE)
+    assert set(made.run.ends) == {0, 1, 2, 3, 9}
+    assert bool(made.run.preemptions) == (
+        tiers == (BATCH, LIVE)
+    )  # interactive need not wait for it
+
+
+def test_the_step_time_target_sizes_chunks_and_never_stops_them() -> None:
+    made = harness(max_num_batched_tokens=512, max_model_len=4096, num_kv_blocks=512)
+    made.add(request(0, prompt=4000))
+    for _ in range(2):
+        made.step()  # 1 ms and 0.1 ms a token
+    made.scheduler.limits.apply(step_time_target_ms=11.0)
+    sizes = [made.step().num_tokens for _ in range(15)]
+    assert all(95 <= size <= 101 for size in sizes[5:])
+    made.scheduler.limits.apply(step_time_target_ms=0.5)
+    assert made.step().num_tokens == 16  # cannot be kept: one step of the ladder goes on
+    made.scheduler.limits.apply(step_time_target_ms=0)
+    assert made.step().num_tokens == 512
+
+
+def test_the_target_never_holds_back_a_decode() -> None:
+    made = harness(max_model_len=1024, num_kv_blocks=256)
+    for request_id in range(8):
+        made.add(request(request_id, prompt=4))
+    made.step()
+    made.scheduler.limits.apply(step_time_target_ms=0.1)
+    made.add(request(9, prompt=300))
+    step = made.step()
+    assert (step.decode_rows, step.prefill_tokens) == (8, 16)

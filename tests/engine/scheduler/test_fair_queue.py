@@ -1,0 +1,195 @@
+"""The order of the queue, rule by rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from paceline_engine.request import CacheScope, Request, Tier
+from paceline_engine.sampling import SamplingParams
+from paceline_engine.scheduler.fair_queue import FairQueue
+from paceline_engine.scheduler.sequence import Sequence, Ticket
+from tests.support.engine_config import engine_config
+
+MAX_WAIT_S = {Tier.INTERACTIVE: 10.0, Tier.BATCH: 100.0}
+
+
+class Line:
+    """A queue, and requests made with one word each."""
+
+    def __init__(self, **changes: object) -> None:
+        self.queue = FairQueue(engine_config(**{"batch_weight": 0.25, **changes}))
+        self._arrivals = 0
+
+    def add(
+        self,
+        tenant: str = "",
+        *,
+        tier: Tier = Tier.INTERACTIVE,
+        prompt: int = 10,
+        deadline_s: float = float("inf"),
+        now_s: float = 0.0,
+    ) -> Sequence:
+        self._arrivals += 1
+        request = Request(
+            request_id=self._arrivals,
+            prompt_token_ids=(1,) * prompt,
+            sampling=SamplingParams(max_tokens=1),
+            tier=tier,
+            cache_scope=CacheScope(tenant=tenant),
+        )
+        ticket = Ticket(
+            arrival=self._arrivals,
+            received_s=now_s,
+            due_s=now_s + MAX_WAIT_S[tier],
+            deadline_s=deadline_s,
+        )
+        sequence = Sequence(request, 1000, frozenset(), ticket)
+        self.queue.add(sequence)
+        return sequence
+
+    def take(self, now_s: float = 1.0) -> Sequence:
+        """Lets the head run to its end and charges what it computed."""
+        head = self.queue.head(now_s)
+        assert head is not None
+        self.queue.remove(head)
+        self.queue.prepay(head)
+        head.start(now_s)
+        end = len(head.token_ids)
+        self.queue.charge(head.request.tier, head.request.tenant, head.bill(end))
+        self.queue.end(head)
+        return head
+
+    def order(self, now_s: float = 1.0) -> list[Sequence]:
+        return [self.take(now_s) for _ in range(len(self.queue))]
+
+
+def test_one_tenant_is_served_in_order_of_arrival() -> None:
+    line = Line()
+    made = [line.add() for _ in range(5)]
+    assert line.order() == made
+    assert line.queue.head(0.0) is None
+
+
+def test_deadlines_break_ties_and_none_is_last() -> None:
+    line = Line()
+    late, early, none, soon = (line.add(deadline_s=d) for d in (9.0, 3.0, float("inf"), 3.0))
+    assert line.order() == [early, soon, late, none]
+
+
+def test_of_tenants_served_alike_the_nearest_deadline_goes_first() -> None:
+    line = Line()
+    line.add("a")
+    urgent = line.add("b", deadline_s=2.0)
+    assert line.take() is urgent
+
+
+@pytest.mark.behaviour(
+    "tenants take turns by tokens served: one that queues much does not hold up the others",
+    report="no peer has a per-tenant share: a flood of one client delays every other",
+)
+def test_a_flood_does_not_hold_up_other_tenants() -> None:
+    line = Line()
+    flood = [line.add("flood") for _ in range(100)]
+    line.take()
+    other = line.add("other")
+    assert [line.take(), line.take()] == [flood[1], other]  # served alike: first come
+
+
+def test_tenants_are_served_by_weight_and_tokens() -> None:
+    line = Line(tenant_weights=(("heavy", 3.0),))
+    for _ in range(40):
+        line.add("heavy", prompt=20)
+        line.add("light", prompt=10)
+    served = {"heavy": 0, "light": 0}
+    for _ in range(40):
+        sequence = line.take()
+        served[sequence.request.tenant] += len(sequence.token_ids)
+    assert served["heavy"] / served["light"] == pytest.approx(3.0, rel=0.1)
+
+
+def test_a_pause_earns_no_credit() -> None:
+    line = Line()
+    for _ in range(50):
+        line.add("busy")
+    for _ in range(30):
+        line.take()
+    for _ in range(50):
+        line.add("back")
+    turns = [line.take().request.tenant for _ in range(20)]
+    assert turns.count("back") == 10
+
+
+def test_interactive_goes_first_and_batch_gets_its_weight() -> None:
+    line = Line(batch_weight=0.25)
+    for _ in range(100):
+        line.add(tier=Tier.BATCH)
+        line.add(tier=Tier.INTERACTIVE)
+    tiers = [line.take().request.tier for _ in range(50)]
+    assert tiers[0] is Tier.INTERACTIVE
+    assert tiers.count(Tier.BATCH) == 10
+    assert max(len(run) for run in "".join(t[0] for t in tiers).split("b")) <= 4
+
+
+@pytest.mark.behaviour(
+    "after its tier's maximum wait nothing overtakes a request",
+    report="vllm #20608: no ageing; a request that keeps being overtaken",
+)
+def test_who_is_due_cannot_be_overtaken() -> None:
+    line = Line(batch_weight=0.001, tenant_weights=(("poor", 0.001),))
+    batch = line.add("poor", tier=Tier.BATCH, prompt=100)
+    for _ in range(3):
+        line.add("poor", prompt=100, now_s=50.0)
+    line.queue.charge(Tier.BATCH, "poor", 1000)
+    flood = [line.add("rich", now_s=85.0 + index) for index in range(20)]
+    assert line.take(now_s=92.0).request.tenant == "poor"  # due since 60
+    line.take(now_s=92.0)
+    line.take(now_s=92.0)
+    assert [line.take(now_s=94.0) for _ in range(2)] == flood[:2]
+    assert [line.take(now_s=100.0) for _ in range(3)] == flood[2:5]  # due from 97 on
+    assert line.take(now_s=100.0) is batch  # due at 100
+    assert line.take(now_s=100.0) is flood[5]
+
+
+def test_who_was_preempted_comes_before_the_new_ones_of_its_tier() -> None:
+    line = Line()
+    first, second = line.add("a"), line.add("b")
+    for sequence in (first, second):
+        line.queue.remove(sequence)
+        line.queue.prepay(sequence)
+    line.add("c")
+    for sequence in (second, first):
+        line.queue.resume(sequence)
+    assert [line.queue.head(1.0), line.queue.count(Tier.INTERACTIVE)] == [first, 3]
+    line.queue.remove(first)
+    assert line.queue.head(1.0) is second
+
+
+def test_counts() -> None:
+    line = Line()
+    line.add(prompt=5)
+    batch = line.add(prompt=7, tier=Tier.BATCH)
+    queue = line.queue
+    assert (len(queue), queue.count(Tier.BATCH), queue.tokens(Tier.BATCH)) == (2, 1, 7)
+    assert (queue.get(batch.request_id), queue.get(99)) == (batch, None)
+    queue.remove(batch)
+    queue.end(batch)
+    assert (len(queue), queue.count(Tier.BATCH), queue.tokens(Tier.BATCH)) == (1, 0, 0)
+
+
+def test_tenants_that_are_gone_are_forgotten() -> None:
+    line = Line()
+    for index in range(1000):
+        line.add(f"tenant {index}", prompt=1 + index % 7)
+        line.take()
+    assert line.queue.num_tenants(Tier.INTERACTIVE) < 5
+
+
+def test_a_tenant_cannot_shed_its_debt_by_leaving() -> None:
+    line = Line()
+    line.add("greedy", prompt=100)
+    line.add("other")
+    line.add("other")
+    line.take()
+    line.take()  # greedy has had 100 tokens and nothing waits for it
+    line.add("greedy")
+    assert line.take().request.tenant == "other"

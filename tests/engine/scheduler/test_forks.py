@@ -1,0 +1,188 @@
+"""Choices of one prompt: they wait beside the first one and share what it computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from paceline_engine.request import CacheScope, FinishReason, Request, Tier
+from paceline_engine.sampling import SamplingParams
+from tests.engine.scheduler.harness import Disturbance, Harness, expected
+from tests.support.engine_config import engine_config
+
+PROMPT = tuple(range(1, 41))
+
+
+def harness(**changes: object) -> Harness:
+    return Harness(engine_config(**{"vocab_size": 50, "prefix_caching": False, **changes}))
+
+
+def parent(**sampling: object) -> Request:
+    settings = {"seed": 1, "max_tokens": 8, "ignore_eos": True, **sampling}
+    params = SamplingParams(**settings)  # type: ignore[arg-type]  # test data
+    return Request(request_id=0, prompt_token_ids=PROMPT, sampling=params)
+
+
+def child(request_id: int, **changes: object) -> Request:
+    seeded = replace(parent().sampling, seed=request_id + 10)
+    made = replace(parent(), request_id=request_id, parent_id=0, sampling=seeded)
+    return replace(made, **changes)  # type: ignore[arg-type]  # test data
+
+
+def finish(made: Harness, *requests: Request) -> None:
+    while made.scheduler.has_work:
+        made.step()
+    made.scheduler.check_idle()
+    for request in requests:
+        assert made.run.tokens[request.request_id] == expected(request, made.config)
+
+
+@pytest.mark.behaviour(
+    "choices of one prompt compute it once; each draws from its own seed to its own end",
+    report="vllm #10852: n > 1 gave equal texts, other choices fell silent with the first",
+)
+def test_children_compute_the_last_prompt_token_only() -> None:
+    made = harness()
+    family = [parent(), child(1), child(2)]
+    for request in family:
+        made.add(request)
+    assert (made.scheduler.num_waiting, made.scheduler.waiting_tokens) == (3, 42)
+    made.step()
+    step = made.step()
+    assert [(c.request_id, c.start, c.end) for c in step.chunks] == [
+        (0, 40, 41),
+        (1, 39, 40),
+        (2, 39, 40),
+    ]
+    assert len(step.copies) == 2
+    tables = [tuple(chunk.block_ids) for chunk in step.chunks]
+    assert {table[:2] for table in tables} == {tables[0][:2]}
+    finish(made, *family)
+
+
+def test_a_long_prompt_is_waited_for() -> None:
+    made = harness(max_num_batched_tokens=16)
+    for request in (parent(), child(1)):
+        made.add(request)
+    for _ in range(3):
+        assert [chunk.request_id for chunk in made.step().chunks] == [0]
+        assert (made.scheduler.num_running, made.scheduler.num_waiting) == (1, 1)
+    finish(made, parent(), child(1))
+    assert made.run.copies == 1
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2], ids=["queued", "half computed", "computed"])
+def test_a_child_outlives_its_parent(steps: int) -> None:
+    made = harness(max_num_batched_tokens=32)
+    for request in (parent(), child(1)):
+        made.add(request)
+    for _ in range(steps):
+        made.step()
+    made.disturb(Disturbance(aborts=(0,)))
+    finish(made, child(1))
+
+
+@pytest.mark.behaviour(
+    "each choice is cancelled by its own id, waiting or running, and no other one is",
+    report="ik_llama.cpp #1929: cancelling a queued request stopped another one",
+)
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+def test_a_child_is_aborted_alone(steps: int) -> None:
+    made = harness(max_num_batched_tokens=32)
+    family = [parent(), child(1), child(2)]
+    for request in family:
+        made.add(request)
+    for _ in range(steps):
+        made.step()
+    made.disturb(Disturbance(aborts=(1,)))
+    finish(made, parent(), child(2))
+    assert made.run.ends[1] is FinishReason.ABORT
+
+
+def test_a_parent_that_ends_with_its_first_token_leaves_the_children_to_themselves() -> None:
+    made = harness()
+    short = parent(max_tokens=1)
+    for request in (short, child(1)):
+        made.add(request)
+    finish(made, short, child(1))
+    assert made.run.copies == 0
+
+
+def test_with_a_prefix_cache_they_then_find_its_blocks() -> None:
+    made = harness(prefix_caching=True)
+    for request in (parent(max_tokens=1), child(1)):
+        made.add(request)
+    made.step()
+    assert [(c.request_id, c.start) for c in made.step().chunks] == [(1, 32)]
+    finish(made, child(1))
+
+
+def test_a_parent_that_fails_does_not_take_its_children_along() -> None:
+    made = harness()
+    for request in (parent(), child(1)):
+        made.add(request)
+    step = made.scheduler.schedule(0.0)
+    result = replace(made.executor.execute(step), sampled=(), failed=((0, "broken"),))
+    (output,) = made.scheduler.update(result, 0.0)
+    assert output.finish_reason is FinishReason.ERROR
+    next_step = made.scheduler.schedule(0.0)
+    assert [(c.request_id, c.start) for c in next_step.chunks] == [(1, 0)]
+    made.scheduler.update(made.executor.execute(next_step), 0.0)
+    assert made.scheduler.num_running == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"prompt_token_ids": (*PROMPT[:-1], 49)},
+        {"cache_scope": CacheScope(tenant="other")},
+        {"sampling": SamplingParams(seed=3, max_tokens=4, prompt_logprobs=0)},
+    ],
+    ids=["prompt", "scope", "prompt logprobs"],
+)
+def test_who_may_not_share_computes_its_own(other: dict[str, object]) -> None:
+    made = harness()
+    stranger = child(1, **other)
+    for request in (parent(), stranger):
+        made.add(request)
+    finish(made, parent(), stranger)
+    assert made.run.copies == 0
+
+
+def test_a_child_without_a_known_parent_is_like_any_other() -> None:
+    made = harness()
+    made.add(child(1))
+    finish(made, child(1))
+
+
+def test_a_child_of_a_child() -> None:
+    made = harness(max_num_batched_tokens=16)
+    family = [parent(), child(1), child(2, parent_id=1)]
+    for request in family:
+        made.add(request)
+    finish(made, *family)
+    assert made.run.copies == 2
+
+
+def test_children_count_in_their_tier() -> None:
+    made = harness()
+    for request in (parent(), child(1), child(2)):
+        made.add(replace(request, tier=Tier.BATCH))
+    roster = made.scheduler.roster
+    assert (roster.num_waiting(Tier.BATCH), roster.num_waiting(Tier.INTERACTIVE)) == (3, 0)
+    assert roster.waiting_tokens(Tier.BATCH) == 42
+    finish(made)
+    assert roster.num_waiting(Tier.BATCH) == 0
+
+
+def test_a_full_pool_preempts_children_like_others() -> None:
+    made = harness(num_kv_blocks=8, max_model_len=128)
+    family = [
+        replace(request, sampling=replace(request.sampling, max_tokens=60))
+        for request in (parent(), child(1), child(2), child(3))
+    ]
+    for request in family:
+        made.add(request)
+    finish(made, *family)
+    assert made.run.preemptions.total() > 0
