@@ -19,7 +19,7 @@ from tests.support.apiserver import free_ports
 from tests.support.chart import install, make_namespace, template
 from tests.support.fleet_api import FleetApi, inference_service
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(360)]
 
 WITHIN_S = 45.0
 CHILDREN = {

@@ -115,7 +115,7 @@ def test_probes_metrics_and_an_orderly_end(
 
 
 @pytest.mark.apiserver
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(360)
 def test_a_stopped_leader_is_replaced_and_ends_when_it_wakes(
     fleets: FleetApi, namespace: str, tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ from pathlib import Path
 from e2e.cluster import binaries, settings, store
 from e2e.cluster.pki import Authority, Pair, Subject, write_kubeconfig
 
-START_TIMEOUT_S = 45.0
+START_TIMEOUT_S = 120.0
 """Below the limit of a single test, so that the server's log is seen and not a stack dump."""
 
 

@@ -23,7 +23,7 @@ from tests.support.rest import MERGE, Rest
 from tests.support.tree import ROOT
 
 ENGINE_PYTHON = ROOT / ".venv-engine/bin/python"
-START_S = 40.0
+START_S = 120.0
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 _hosts = itertools.count(21)

@@ -16,8 +16,8 @@ from queue import Empty, Queue
 import httpx
 
 FAST_LAW = "base_ms=2,per_token_ms=0.01"
-START_S = 30
-END_S = 30
+START_S = 90
+END_S = 60
 
 
 @dataclass

@@ -16,7 +16,7 @@ from tests.support.apiserver import ApiServer, running
 from tests.support.rest import Reply, Rest
 from tests.support.tree import ROOT
 
-SERVED_WITHIN_S = 30.0
+SERVED_WITHIN_S = 90.0
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 COLLECTION = f"/apis/{v1alpha1.API_VERSION}/namespaces/default/{v1alpha1.PLURAL}"
 STRICT = "fieldValidation=Strict"

@@ -20,8 +20,8 @@ import yaml
 from tests.support.apiserver import free_ports
 
 T = TypeVar("T")
-END_S = 20.0
-WAIT_S = 30.0
+END_S = 60.0
+WAIT_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)

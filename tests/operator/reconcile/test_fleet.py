@@ -29,7 +29,7 @@ from tests.support.operator_process import OperatorProcess, operator_process
 from tests.support.rest import MERGE, Rest
 from tests.support.service import condition, replicas, status, versions
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(360)]
 
 LAW = "--step-coefficients=base_ms=5,per_token_ms=0.01"
 SPEC: dict[str, Any] = {

@@ -21,7 +21,7 @@ from tests.support.service import (
     versions,
 )
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(360)]
 
 SPEC: dict[str, Any] = {
     "engine": {"device": {"type": "Simulated"}},
@@ -113,7 +113,7 @@ def test_scale_in_mode_auto_is_a_floor_with_an_expiry(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(360)
 def test_one_foreign_write_is_adopted_and_a_second_makes_the_knob_yield(
     fleets: FleetApi, operator: OperatorProcess
 ) -> None:
