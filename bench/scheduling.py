@@ -23,6 +23,7 @@ WAITING = 10_000
 TENANTS = 100
 STEPS = 300
 WARM_UP = 30
+TEXT = tuple(range(1, 256))
 
 CONFIG = EngineConfig(
     model_path=None,
@@ -52,7 +53,7 @@ def busy_scheduler() -> Scheduler:
 def _request(request_id: int, rng: random.Random) -> Request:
     return Request(
         request_id=request_id,
-        prompt_token_ids=tuple(rng.choices(range(1, 32_000), k=rng.randint(16, 256))),
+        prompt_token_ids=(request_id % 31_000 + 1, *TEXT[: rng.randint(15, 255)]),
         sampling=SamplingParams(seed=request_id, max_tokens=rng.randint(200, 800)),
         tier=Tier.BATCH if request_id % 4 == 0 else Tier.INTERACTIVE,
         cache_scope=CacheScope(tenant=f"tenant {request_id % TENANTS}"),

@@ -45,14 +45,14 @@ def test_the_smaller_of_context_and_max_tokens_ends_it() -> None:
 
 def test_preemption_forgets_the_cache_and_keeps_the_text() -> None:
     made = sequence()
-    made.admit(num_computed=0, capacity=16)
+    made.admit(num_computed=0, block_ids=[3], block_size=16)
     assert made.is_prefilling
     made.num_computed = 3
     made.append(7)
     assert (made.is_prefilling, made.num_remaining) == (False, 1)
     made.preempt()
     assert (made.token_ids, made.num_remaining) == ([10, 11, 12, 7], 4)
-    made.admit(num_computed=2, capacity=16)
+    made.admit(num_computed=2, block_ids=[3], block_size=16)
     assert (made.prefill_end, made.num_remaining, made.preemptions) == (4, 2, 1)
 
 
@@ -80,7 +80,7 @@ def test_prompt_logprobs_are_told_once_and_survive_preemption() -> None:
 
 def test_what_is_computed_again_is_not_charged_again() -> None:
     made = sequence(max_tokens=20)
-    made.admit(num_computed=0, capacity=16)
+    made.admit(num_computed=0, block_ids=[3], block_size=16)
     assert made.prepay(expected=2.4) == 2
     assert made.bill(2) == 2
     made.num_computed = 2
@@ -105,5 +105,5 @@ def test_what_was_charged_ahead_and_not_served_is_given_back() -> None:
 
 def test_what_the_cache_held_is_not_charged() -> None:
     made = sequence()
-    made.admit(num_computed=2, capacity=16)
+    made.admit(num_computed=2, block_ids=[3], block_size=16)
     assert made.bill(3) == 1

@@ -55,7 +55,7 @@ class Admission:
             for each in self._running.displaceable()
             if each.ticket.due_s > now_s and (is_due or each.is_guest)
         ]
-        blocks = sum(len(self._pool.table(each.request_id)) for each in victims)
+        blocks = sum(len(each.block_ids) for each in victims)
         if not victims or self._blocks_missing(blocked) > blocks:
             return None
         return victims[0]
@@ -94,10 +94,10 @@ class Admission:
             cached = self._enter(sequence, plan.now_s)
         if cached is None:
             return False
-        pool, request_id = self._pool, sequence.request_id
+        pool = self._pool
         self._queue.remove(sequence)
         self._queue.prepay(sequence)
-        sequence.admit(cached, len(pool.table(request_id)) * pool.block_size)
+        sequence.admit(cached, pool.table(sequence.request_id), pool.block_size)
         sequence.is_guest = not self._queue.count(Tier.INTERACTIVE)
         self._running.add(sequence)
         return True

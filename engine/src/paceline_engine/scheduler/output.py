@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+import msgspec
+
 from paceline_engine.sampling import SamplingParams
 
 
@@ -18,9 +20,11 @@ class StepClass(StrEnum):
     PREFILL_ONLY = "prefill_only"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduledChunk:
+class ScheduledChunk(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Tokens of one request that run in this step.
+
+    A struct, as a step builds hundreds: seven times cheaper than a frozen dataclass, and no
+    work for the garbage collector.
 
     Attributes:
         request_id: Whose tokens they are.
@@ -81,12 +85,12 @@ class SchedulerOutput:
     @cached_property
     def decode_rows(self) -> int:
         """Decode tokens in the step."""
-        return sum(1 for chunk in self.chunks if chunk.is_decode)
+        return sum([chunk.is_decode for chunk in self.chunks])
 
     @cached_property
     def prefill_tokens(self) -> int:
         """Prompt (or recomputed) tokens in the step."""
-        return sum(len(chunk.token_ids) for chunk in self.chunks if not chunk.is_decode)
+        return sum(len(chunk.token_ids) for chunk in self.chunks[self.decode_rows :])
 
     @cached_property
     def num_tokens(self) -> int:
@@ -96,12 +100,12 @@ class SchedulerOutput:
     @cached_property
     def resident_kv_tokens(self) -> int:
         """KV tokens the step reads: context of every scheduled chunk, itself included."""
-        return sum(chunk.end for chunk in self.chunks)
+        return sum([chunk.start for chunk in self.chunks]) + self.num_tokens
 
     @cached_property
     def chunk_context(self) -> int:
         """Sum over prefill chunks of length x context, the attention work of chunks."""
-        return sum(len(c.token_ids) * c.end for c in self.chunks if not c.is_decode)
+        return sum(len(c.token_ids) * c.end for c in self.chunks[self.decode_rows :])
 
     @cached_property
     def step_class(self) -> StepClass:

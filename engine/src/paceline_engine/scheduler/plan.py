@@ -71,7 +71,23 @@ class StepPlan:
 
     def add_decode(self, sequence: Sequence) -> None:
         """Takes the one token of `sequence` that is known and not computed."""
-        self._chunks.append(self._chunk(sequence, 1, is_decode=True))
+        start = sequence.num_computed
+        block_ids = sequence.block_ids
+        if sequence.capacity - start > self._pool.block_size:
+            block_ids = block_ids[: start // self._pool.block_size + 1]
+        self._chunks.append(
+            ScheduledChunk(
+                request_id=sequence.request_id,
+                token_ids=sequence.token_ids[start:],
+                start=start,
+                block_ids=block_ids,
+                is_decode=True,
+                samples=True,
+                sampling=sequence.request.sampling,
+                history=sequence.token_ids,
+                num_prompt_tokens=sequence.num_prompt_tokens,
+            )
+        )
         self.left -= 1
 
     def end_decodes(self) -> None:
@@ -108,7 +124,7 @@ class StepPlan:
 
     def finish(self) -> SchedulerOutput:
         """The step as immutable data."""
-        prefills = (self._chunk(each, length) for each, length in self._prefills.items())
+        prefills = (self._prefill(each, length) for each, length in self._prefills.items())
         return SchedulerOutput(
             step_id=self._step_id,
             chunks=(*self._chunks, *prefills),
@@ -124,19 +140,17 @@ class StepPlan:
         others = self._load.with_chunk(start, 0, instead_of=taken) if taken else self._load
         return target.longest(others, start)
 
-    def _chunk(self, sequence: Sequence, length: int, *, is_decode: bool = False) -> ScheduledChunk:
-        start, request = sequence.num_computed, sequence.request
+    def _prefill(self, sequence: Sequence, length: int) -> ScheduledChunk:
+        start = sequence.num_computed
         end = start + length
-        block_ids = self._pool.table(sequence.request_id)
-        covered = -(-end // self._pool.block_size)
         return ScheduledChunk(
             request_id=sequence.request_id,
             token_ids=sequence.token_ids[start:end],
             start=start,
-            block_ids=block_ids if covered == len(block_ids) else block_ids[:covered],
-            is_decode=is_decode,
+            block_ids=sequence.block_ids[: -(-end // self._pool.block_size)],
+            is_decode=False,
             samples=end == len(sequence.token_ids),
-            sampling=request.sampling,
+            sampling=sequence.request.sampling,
             history=sequence.token_ids,
-            num_prompt_tokens=len(request.prompt_token_ids),
+            num_prompt_tokens=sequence.num_prompt_tokens,
         )

@@ -19,7 +19,7 @@ from math import inf
 
 from paceline_engine.config import EngineConfig
 from paceline_engine.kvcache.block_pool import BlockPool, KvIntegrityError
-from paceline_engine.message import TokenLogprobs, TokenOutput
+from paceline_engine.message import TokenOutput
 from paceline_engine.request import FinishReason, Request, Tier
 from paceline_engine.scheduler.admission import Admission
 from paceline_engine.scheduler.limits import LiveLimits
@@ -135,14 +135,13 @@ class Scheduler:
         step, self._in_flight = self._in_flight, None
         chunks = step.chunks if step else ()
         _check_answers(chunks, drawn, broken)
+        outputs: list[TokenOutput] = []
         for chunk in chunks:
-            if (sequence := self._running.get(chunk.request_id)) is not None:
-                self._advance(sequence, chunk, result, is_broken=chunk.request_id in broken)
-        outputs = [
-            self._append(sequence, token_id, result.logprobs.get(request_id), now_s)
-            for request_id, token_id in drawn.items()
-            if (sequence := self._running.get(request_id)) is not None
-        ]
+            if (sequence := self._running.get(chunk.request_id)) is None:
+                continue
+            self._advance(sequence, chunk, result, is_broken=chunk.request_id in broken)
+            if (token_id := drawn.get(chunk.request_id)) is not None:
+                outputs.append(self._append(sequence, token_id, result, now_s))
         for request_id, reason in broken.items():
             if (failed := self.roster.end(request_id, now_s)) is not None:
                 output = TokenOutput(request_id, (), FinishReason.ERROR, error=reason)
@@ -151,7 +150,8 @@ class Scheduler:
 
     def observe(self, step: SchedulerOutput, duration_s: float) -> None:
         """Learns how long a step took; what keeps the step-time target follows from it."""
-        self._step_time.observe(StepLoad.of(step), 1e3 * duration_s)
+        if step.prefill_tokens:
+            self._step_time.observe(StepLoad.of(step), 1e3 * duration_s)
 
     def check_idle(self) -> None:
         """Counts blocks while there is no work.
@@ -185,7 +185,7 @@ class Scheduler:
                 continue
             end = sequence.num_computed + 1
             if end <= sequence.capacity or self._make_room(sequence, end, plan):
-                if sequence.bill(end):
+                if sequence.bill_decode():
                     overdrawn[sequence.request.tier, sequence.request.tenant] += 1
                 plan.add_decode(sequence)
         for (tier, tenant), tokens in overdrawn.items():
@@ -238,30 +238,30 @@ class Scheduler:
         self, sequence: Sequence, chunk: ScheduledChunk, result: StepResult, *, is_broken: bool
     ) -> None:
         """Counts a chunk as computed; nothing of a request that failed is kept for others."""
-        request_id, size = chunk.request_id, self.pool.block_size
-        had_prompt = sequence.has_prompt
-        sequence.num_computed = end = chunk.end
-        if end // size != chunk.start // size and not is_broken:
-            self.pool.fill(request_id, sequence.token_ids, end)
-        if had_prompt:
+        size, start = self.pool.block_size, chunk.start
+        sequence.num_computed = end = start + len(chunk.token_ids)
+        if end // size != start // size and not is_broken:
+            self.pool.fill(chunk.request_id, sequence.token_ids, end)
+        if start >= chunk.num_prompt_tokens:
             return
-        if (logprobs := result.prompt_logprobs.get(request_id)) is not None:
-            sequence.add_prompt_logprobs(chunk.start, logprobs)
-        if sequence.has_prompt and not is_broken:
-            self.roster.part(request_id, sequence)
+        if (logprobs := result.prompt_logprobs.get(chunk.request_id)) is not None:
+            sequence.add_prompt_logprobs(start, logprobs)
+        if end >= chunk.num_prompt_tokens and not is_broken:
+            self.roster.part(chunk.request_id, sequence)
 
     def _append(
-        self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None, now_s: float
+        self, sequence: Sequence, token_id: int, result: StepResult, now_s: float
     ) -> TokenOutput:
         request_id, reason = sequence.request_id, sequence.append(token_id)
         if reason is not None:
             self.roster.end(request_id, now_s)
         if reason is FinishReason.STOP:
             output = TokenOutput(request_id, (), reason, stop_token_id=token_id)
+        elif (logprobs := result.logprobs.get(request_id)) is not None:
+            output = TokenOutput(request_id, (token_id,), reason, logprobs=(logprobs,))
         else:
-            told = () if logprobs is None else (logprobs,)
-            output = TokenOutput(request_id, (token_id,), reason, logprobs=told)
-        return sequence.tell(output)
+            output = TokenOutput(request_id, (token_id,), reason)
+        return output if sequence.is_answered else sequence.tell(output)
 
 
 def _check_answers(

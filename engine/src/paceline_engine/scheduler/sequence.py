@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Ids
 from dataclasses import dataclass
 from math import inf
 
@@ -39,9 +40,11 @@ class Sequence:
         num_computed: Leading tokens whose KV is in the cache.
         prefill_end: Tokens known when the sequence was last admitted; up to there chunks are
             prefill, beyond it decode.
+        block_ids: Its block table; grows in place while it runs.
         capacity: Tokens its block table covers.
         max_total: Tokens at most, prompt and output.
         has_run: Whether any step ran a part of it; survives preemption.
+        is_answered: Whether its first output was told.
         is_guest: Whether it got in while no interactive request waited for the place.
         preemptions: How often its blocks were taken back.
         queued_tokens: What it counts for while it waits.
@@ -51,13 +54,15 @@ class Sequence:
     __slots__ = (
         "_billed",
         "_eos_token_ids",
-        "_is_answered",
+        "_has_prepaid",
         "_prepaid",
         "_prompt_logprobs",
         "_queue_s",
+        "block_ids",
         "cached_tokens",
         "capacity",
         "has_run",
+        "is_answered",
         "is_guest",
         "max_total",
         "num_computed",
@@ -84,6 +89,7 @@ class Sequence:
         self.token_ids = list(request.prompt_token_ids)
         self.num_computed = 0
         self.prefill_end = 0
+        self.block_ids: Ids[int] = ()
         self.capacity = 0
         self.max_total = min(len(self.token_ids) + sampling.max_tokens, max_total)
         self.has_run = False
@@ -93,9 +99,10 @@ class Sequence:
         self.cached_tokens: int | None = None
         self._queue_s: float | None = None
         self._prompt_logprobs: list[TokenLogprobs] = []
-        self._is_answered = False
+        self.is_answered = False
         self._billed = 0
-        self._prepaid: int | None = None
+        self._prepaid = 0
+        self._has_prepaid = False
         stop = frozenset(sampling.stop_token_ids)
         self._eos_token_ids = stop if sampling.ignore_eos else stop | eos_token_ids
 
@@ -117,23 +124,25 @@ class Sequence:
     @property
     def needs_whole_prompt(self) -> bool:
         """Whether log-probabilities of the prompt are still to be told: cached KV has none."""
-        return self.request.sampling.prompt_logprobs is not None and not self._is_answered
+        return self.request.sampling.prompt_logprobs is not None and not self.is_answered
 
     @property
     def num_remaining(self) -> int:
         """Known tokens that are not computed yet."""
         return len(self.token_ids) - self.num_computed
 
-    def admit(self, num_computed: int, capacity: int) -> None:
+    def admit(self, num_computed: int, block_ids: Ids[int], block_size: int) -> None:
         """Starts computing everything that is known but for what the cache holds."""
         self.prefill_end = len(self.token_ids)
         self.num_computed = num_computed
-        self.capacity = capacity
+        self.block_ids = block_ids
+        self.capacity = len(block_ids) * block_size
 
     def preempt(self) -> None:
         """Forgets the KV but no token."""
         self.num_computed = 0
         self.prefill_end = 0
+        self.block_ids = ()
         self.capacity = 0
         self.preemptions += 1
 
@@ -154,14 +163,14 @@ class Sequence:
 
     def add_prompt_logprobs(self, start: int, logprobs: tuple[TokenLogprobs, ...]) -> None:
         """Keeps those of a chunk from position `start`; ones known before are left out."""
-        if not self._is_answered:
+        if not self.is_answered:
             self._prompt_logprobs.extend(logprobs[len(self._prompt_logprobs) - start :])
 
     def tell(self, output: TokenOutput) -> TokenOutput:
         """The output; the first one also says how it came to it."""
-        if self._is_answered:
+        if self.is_answered:
             return output
-        self._is_answered = True
+        self.is_answered = True
         told, self._prompt_logprobs = tuple(self._prompt_logprobs), []
         return structs.replace(
             output,
@@ -172,8 +181,9 @@ class Sequence:
 
     def prepay(self, expected: float) -> int:
         """Expected decode tokens to charge at the first admission; 0 at later ones."""
-        if self._prepaid is not None:
+        if self._has_prepaid:
             return 0
+        self._has_prepaid = True
         self._prepaid = min(round(expected), self.max_total - len(self.token_ids) - 1)
         return self._prepaid
 
@@ -182,13 +192,21 @@ class Sequence:
         before = max(self._billed, self.num_computed)
         self._billed = max(before, end)
         drawn = max(0, end - max(before, len(self.request.prompt_token_ids)))
-        free = min(self._prepaid or 0, drawn)
-        self._prepaid = (self._prepaid or 0) - free
+        free = min(self._prepaid, drawn)
+        self._prepaid -= free
         return max(0, end - before) - free
+
+    def bill_decode(self) -> int:
+        """`bill` for the next position, where that is a decode."""
+        self._billed = self.num_computed + 1
+        if self._prepaid:
+            self._prepaid -= 1
+            return 0
+        return 1
 
     def settle(self) -> int:
         """Tokens charged ahead that were never served; to give back at the end."""
-        rest, self._prepaid = self._prepaid or 0, 0
+        rest, self._prepaid = self._prepaid, 0
         return rest
 
     @property
