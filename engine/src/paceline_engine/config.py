@@ -49,6 +49,7 @@ class EngineConfig:
         max_num_seqs: Ceiling of concurrently running sequences.
         initial_batched_tokens: Budget in force at start, at most the ceiling.
         initial_running_seqs: Running cap in force at start, at most the ceiling.
+        initial_step_time_target_ms: Step time to keep from the start; 0 is none.
         block_size: Tokens in one KV block.
         num_kv_blocks: KV blocks in the pool.
         num_threads: Compute threads of the CPU device.
@@ -88,6 +89,7 @@ class EngineConfig:
     interactive_max_wait_s: float = 10.0
     batch_max_wait_s: float = 120.0
     tenant_weights: tuple[tuple[str, float], ...] = ()
+    initial_step_time_target_ms: float = 0.0
 
     @property
     def budget_step(self) -> int:

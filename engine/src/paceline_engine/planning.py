@@ -68,6 +68,23 @@ def check_device(options: ServeOptions) -> None:
     profile(options)
 
 
+def check_together(options: ServeOptions) -> None:
+    """Whether every flag that was given has something to act on.
+
+    Raises:
+        StartError: One would do nothing; says what it needs.
+    """
+    if options.tenant_weights and not options.trust_tenant_header:
+        raise StartError(
+            f"{Flag.TENANT_WEIGHTS} does nothing without {Flag.TRUST_TENANT_HEADER} on: no caller "
+            "has a tenant"
+        )
+    if options.prefix_cache_retention_seconds is not None and not options.prefix_caching:
+        raise StartError(
+            f"{Flag.PREFIX_CACHE_RETENTION_SECONDS} does nothing with {Flag.PREFIX_CACHING} off"
+        )
+
+
 def served_name(options: ServeOptions) -> str:
     """The name that clients use: given, or from the model's path."""
     if options.served_name:
@@ -105,6 +122,7 @@ def plan(options: ServeOptions, tokenizer: Tokenizer, start_values: TunablesRequ
             Flag.INITIAL_RUNNING_SEQS,
             start_values.max_num_running_seqs if start_values else None,
         ),
+        initial_step_time_target_ms=(start_values and start_values.step_time_target_ms) or 0.0,
         num_kv_blocks=sizes.num_kv_blocks,
         vocab_size=tokenizer.vocab_size,
         eos_token_ids=tokenizer.eos_token_ids,

@@ -53,6 +53,16 @@ def test_none_leaves_a_knob_as_it_is() -> None:
     assert (knobs.max_num_batched_tokens, knobs.max_num_running_seqs) == (128, 4)
 
 
+def test_a_step_time_target_is_taken_back_with_0() -> None:
+    knobs = limits(initial_step_time_target_ms=7.0)
+    assert knobs.step_time_target_ms == 7.0
+    knobs.apply(max_num_running_seqs=4)
+    knobs.apply(step_time_target_ms=30.0)
+    assert knobs.step_time_target_ms == 30.0
+    knobs.apply(step_time_target_ms=0.0)
+    assert knobs.step_time_target_ms == 0.0
+
+
 def test_draining_down_keeps_a_token_for_each() -> None:
     knobs = limits(max_num_seqs=64, initial_running_seqs=64, initial_batched_tokens=96)
     knobs.apply(max_num_batched_tokens=16, max_num_running_seqs=4)

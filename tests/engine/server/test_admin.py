@@ -108,6 +108,26 @@ def test_values_are_brought_inside_the_bounds(
     assert tuple(answer["requested"].values()) == (budget, running)
 
 
+def test_a_step_time_target_is_echoed_until_it_is_left_out(admin: httpx.Client) -> None:
+    revision = admin.get(PATH).json()["revision"] + 1
+    answer = put(admin, revision, stepTimeTargetMs=12.5).json()
+    knobs = {"maxNumBatchedTokens": 512, "maxNumRunningSeqs": 16}
+    assert answer["requested"] == answer["effective"] == {**knobs, "stepTimeTargetMs": 12.5}
+    assert answer["floor"].keys() == answer["step"].keys() == knobs.keys()
+    assert put(admin, revision, stepTimeTargetMs=13.0).status_code == 409
+    assert admin.get(PATH).json() == answer
+    answer = put(admin, revision + 1).json()
+    assert answer["requested"] == answer["effective"] == knobs
+
+
+@pytest.mark.parametrize("number", ["1e400", "NaN", "Infinity"])
+def test_a_target_that_is_no_number_is_refused(admin: httpx.Client, number: str) -> None:
+    body = f'{{"revision": {2**63 - 1}, "maxNumBatchedTokens": 512, "maxNumRunningSeqs": 16, '
+    answer = admin.put(PATH, content=f'{body}"stepTimeTargetMs": {number}}}')
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] in ("stepTimeTargetMs", None)
+
+
 def test_revisions(admin: httpx.Client) -> None:
     revision = admin.get(PATH).json()["revision"] + 10
     first = put(admin, revision)
@@ -127,7 +147,9 @@ def test_revisions(admin: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("changes", "param", "code"),
     [
-        ({"stepTimeTargetMs": 20}, "stepTimeTargetMs", "unsupported"),
+        ({"stepTimeTargetMs": 0}, "stepTimeTargetMs", "invalid_value"),
+        ({"stepTimeTargetMs": -1}, "stepTimeTargetMs", "invalid_value"),
+        ({"stepTimeTargetMs": "fast"}, "stepTimeTargetMs", "invalid_value"),
         ({"maxNumBatchedTokens": 0}, "maxNumBatchedTokens", "invalid_value"),
         ({"maxNumRunningSeqs": "many"}, "maxNumRunningSeqs", "invalid_value"),
         ({"revision": -1}, "revision", "invalid_value"),

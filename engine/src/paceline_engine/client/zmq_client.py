@@ -101,6 +101,7 @@ class ZmqEngineClient:
             kv_blocks_cached=0,
             max_num_batched_tokens=config.initial_batched_tokens,
             max_num_running_seqs=config.initial_running_seqs,
+            step_time_target_ms=config.initial_step_time_target_ms,
         )
         self._last_heartbeat_s = time.monotonic()
         self._last_submit_s = float("-inf")

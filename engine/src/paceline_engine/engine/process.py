@@ -71,6 +71,7 @@ def _loading_state(config: EngineConfig) -> LoopState:
         kv_blocks_cached=0,
         max_num_batched_tokens=limits.max_num_batched_tokens,
         max_num_running_seqs=limits.max_num_running_seqs,
+        step_time_target_ms=limits.step_time_target_ms,
     )
 
 

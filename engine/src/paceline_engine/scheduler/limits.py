@@ -25,7 +25,7 @@ class LiveLimits:
         self._max_running = max(1, min(config.max_num_seqs, self._ceiling - 1))
         self._requested_budget = config.initial_batched_tokens
         self._running_seqs = 0
-        self.step_time_target_ms = 0.0
+        self.step_time_target_ms = config.initial_step_time_target_ms
         self.apply(max_num_running_seqs=config.initial_running_seqs)
 
     @property

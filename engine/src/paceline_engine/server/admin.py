@@ -108,6 +108,7 @@ class _Routes:
             applied = await self._service.client.apply_tunables(
                 max_num_batched_tokens=wanted.max_num_batched_tokens,
                 max_num_running_seqs=wanted.max_num_running_seqs,
+                step_time_target_ms=wanted.step_time_target_ms or 0.0,
             )
         except EngineDeadError as error:
             raise UnavailableError(f"the engine is gone: {error}") from error
@@ -116,6 +117,7 @@ class _Routes:
             Knobs(
                 max_num_batched_tokens=applied.max_num_batched_tokens,
                 max_num_running_seqs=applied.max_num_running_seqs,
+                step_time_target_ms=applied.step_time_target_ms or None,
             ),
         )
         self._service.metering.board.replace(wanted.slos)
@@ -125,6 +127,7 @@ class _Routes:
         reported = Knobs(
             max_num_batched_tokens=state.max_num_batched_tokens,
             max_num_running_seqs=state.max_num_running_seqs,
+            step_time_target_ms=state.step_time_target_ms or None,
         )
         return self._service.tunables.report(reported)
 

@@ -3,10 +3,14 @@
 PUT /admin/tunables::
 
     {"revision": 7, "maxNumBatchedTokens": 512, "maxNumRunningSeqs": 32,
+     "stepTimeTargetMs": 40,
      "slos": [{"name": "ttft", "tier": "interactive", "metric": "TTFT", "percentile": 95,
                "targetMs": 500}]}
 
-Answer of GET and PUT (`floor`, `ceiling` and `step` are those of each knob)::
+`stepTimeTargetMs` may be left out; then no step time is kept.
+
+Answer of GET and PUT (`floor`, `ceiling` and `step` are those of each knob; `requested` and
+`effective` hold `stepTimeTargetMs` where one is set)::
 
     {"revision": 7,
      "requested": {"maxNumBatchedTokens": 512, "maxNumRunningSeqs": 32},
@@ -29,7 +33,13 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 from pydantic.alias_generators import to_camel
 
 INT64_MAX = 2**63 - 1
@@ -69,15 +79,20 @@ class TunablesRequest(AdminModel):
     revision: Annotated[int, Field(ge=0, le=INT64_MAX)]
     max_num_batched_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)]
     max_num_running_seqs: Annotated[int, Field(ge=1, le=INT32_MAX)]
-    step_time_target_ms: float | None = None
+    step_time_target_ms: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     slos: Annotated[tuple[Slo, ...], Field(max_length=16)] = ()
 
 
 class Knobs(AdminModel):
-    """One value for each live knob."""
+    """One value for each live knob; without a step-time target its key is left out."""
 
     max_num_batched_tokens: int
     max_num_running_seqs: int
+    step_time_target_ms: float | None = None
+
+    @model_serializer(mode="wrap")
+    def _leave_out_none(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        return {key: value for key, value in serialize(self).items() if value is not None}
 
 
 class TunablesResponse(AdminModel):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 from paceline_engine.server.admin_wire import TunablesRequest
 from paceline_engine.server.errors import BadRequestError
 from paceline_engine.server.flags import TUNABLES_FILE
 from paceline_engine.server.validation import parse_body
-
-_log = logging.getLogger(__name__)
 
 
 class StartValuesError(Exception):
@@ -25,14 +22,10 @@ def read_start_values(directory: Path) -> TunablesRequest | None:
     """
     path = directory / TUNABLES_FILE
     try:
-        values = parse_body(TunablesRequest, path.read_bytes())
+        return parse_body(TunablesRequest, path.read_bytes())
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StartValuesError(f"cannot read {path}: {error.strerror}") from error
     except BadRequestError as error:
         raise StartValuesError(f"{path} is malformed: {error.message}") from error
-    if values.step_time_target_ms is not None:
-        _log.warning("%s: stepTimeTargetMs is not supported yet and is ignored", path)
-        values = values.model_copy(update={"step_time_target_ms": None})
-    return values

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from paceline_engine.config import EngineConfig, budget_floor
 from paceline_engine.server.admin_wire import Knobs, Slo, TunablesRequest, TunablesResponse
-from paceline_engine.server.errors import BadRequestError, ConflictError
+from paceline_engine.server.errors import ConflictError
 
 
 class Tunables:
@@ -34,15 +34,8 @@ class Tunables:
         """Whether a PUT changes anything; False where it repeats the one in force.
 
         Raises:
-            BadRequestError: It asks for what this engine does not do.
             ConflictError: It is older, or other than what this revision was.
         """
-        if request.step_time_target_ms is not None:
-            raise BadRequestError(
-                "stepTimeTargetMs is not supported yet; leave it out",
-                param="stepTimeTargetMs",
-                code="unsupported",
-            )
         if request.revision < self.revision:
             raise ConflictError(
                 f"revision {request.revision} is older than {self.revision}, which is in force",
@@ -97,8 +90,10 @@ class Tunables:
             return Knobs(
                 max_num_batched_tokens=self._config.initial_batched_tokens,
                 max_num_running_seqs=self._config.initial_running_seqs,
+                step_time_target_ms=self._config.initial_step_time_target_ms or None,
             )
         return Knobs(
             max_num_batched_tokens=source.max_num_batched_tokens,
             max_num_running_seqs=source.max_num_running_seqs,
+            step_time_target_ms=source.step_time_target_ms,
         )
