@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline_engine.config import StepTimeLaw
+from paceline_engine.message import TokenLogprobs
+from paceline_engine.runner.base import RunnerOutput
+from paceline_engine.runner.failure import Failure
 from paceline_engine.runner.simulated import (
     HOST_GAP_S,
     SimulatedRunner,
@@ -101,6 +107,104 @@ def test_only_sampling_chunks_draw_and_at_their_end() -> None:
     )
     assert output.sampled == ((1, law.token(1, 10)), (3, law.token(3, 20)))
     assert output.failed == ()
+
+
+def asking(
+    *history: int, prompt: int = 1, start: int = 0, samples: bool = True, **wish: Any
+) -> ScheduledChunk:
+    return ScheduledChunk(
+        request_id=1,
+        token_ids=history[start:],
+        start=start,
+        block_ids=[0],
+        is_decode=False,
+        samples=samples,
+        sampling=SamplingParams(**wish),
+        history=history,
+        num_prompt_tokens=prompt,
+    )
+
+
+def run(item: ScheduledChunk, vocab_size: int = 10, ends: tuple[int, ...] = (0,)) -> RunnerOutput:
+    return SimulatedRunner(LAW, TokenLaw(vocab_size, ends), FakeClock()).execute(step(item))
+
+
+def token_after(*history: int, **wish: Any) -> int:
+    ((_, token),) = run(asking(*history, **wish)).sampled
+    return token
+
+
+@settings(deadline=None)
+@given(SEEDS, st.sets(st.integers(1, 9), max_size=8))
+def test_where_the_token_of_the_law_is_ruled_out_the_next_allowed_one_stands(
+    seed: int, ruled_out: set[int]
+) -> None:
+    plain = token_after(3, seed=seed)
+    words = tuple((token,) for token in ruled_out)
+    after = [*range(plain, 10), *range(1, plain)]
+    expected = next(token for token in after if token not in ruled_out)
+    assert token_after(3, seed=seed, bad_words=words) == expected
+    biases = tuple((token, -100.0) for token in ruled_out)
+    assert token_after(3, seed=seed, logit_bias=biases) == expected
+    assert token_after(3, seed=seed, logit_bias=tuple((i, -99.0) for i in ruled_out)) == plain
+
+
+def test_bad_words_end_where_they_would_be_complete() -> None:
+    plain = token_after(3, 4, seed=5)
+    assert token_after(3, 4, seed=5, bad_words=((5, plain),)) == plain
+    assert token_after(3, 4, seed=5, bad_words=((4, plain),)) != plain
+    assert token_after(3, 4, seed=5, bad_words=((3, 4, plain),)) != plain
+
+
+def test_stop_tokens_wait_for_the_least_length() -> None:
+    plain = token_after(3, 4, 4, seed=5)
+    wish = {"seed": 5, "stop_token_ids": (plain,)}
+    assert token_after(3, 4, 4, **wish) == plain
+    assert token_after(3, 4, 4, min_tokens=2, **wish) == plain
+    assert token_after(3, 4, 4, min_tokens=3, **wish) != plain
+
+
+def test_a_bias_of_100_leaves_no_other_choice() -> None:
+    seen = {token_after(3, seed=seed, logit_bias=((7, 100.0), (2, 100.0))) for seed in range(50)}
+    assert seen == {2, 7}
+    assert token_after(3, seed=1, logit_bias=((0, 100.0),)) == 0, "the end of generation too"
+    assert token_after(3, seed=1, logit_bias=((0, 100.0), (4, 100.0)), min_tokens=1) == 4
+    assert token_after(3, seed=1, logit_bias=((10, 100.0), (-1, 100.0))) == token_after(3, seed=1)
+
+
+def test_biases_against_all_tokens_cancel_out_and_words_do_not() -> None:
+    everything = tuple((token, -100.0) for token in range(10))
+    assert token_after(3, seed=1, logit_bias=everything) == token_after(3, seed=1)
+    result = run(asking(3, bad_words=tuple((token,) for token in range(10))))
+    assert result.sampled == ()
+    assert result.failed == ((1, Failure.EXHAUSTED.value),)
+
+
+def test_settings_without_logits_to_work_on_change_nothing() -> None:
+    wish = {"temperature": 0.0, "top_k": 1, "top_p": 0.1, "min_p": 0.5, "presence_penalty": 2.0}
+    for seed in range(20):
+        assert token_after(3, 4, seed=seed, **wish) == token_after(3, 4, seed=seed)
+
+
+def test_logprobs_are_uniform_and_begin_with_the_drawn_token() -> None:
+    result = run(asking(3, seed=1, logprobs=3, logit_bias=((9, 100.0),)))
+    even = pytest.approx(-math.log(10))
+    assert result.sampled == ((1, 9),)
+    assert result.logprobs == {1: TokenLogprobs(9, even, 1, ((9, even), (0, even), (1, even)))}
+    assert run(asking(3, logprobs=0)).logprobs[1].top == ()
+    assert len(run(asking(3, logprobs=20)).logprobs[1].top) == 10
+    assert run(asking(3)).logprobs == {}
+
+
+def test_prompt_logprobs_cover_what_the_chunk_reports() -> None:
+    text = (5, 6, 7, 8)
+    first = run(asking(*text, prompt=4, prompt_logprobs=1))
+    assert [each.token_id for each in first.prompt_logprobs[1]] == [6, 7, 8]
+    assert first.prompt_logprobs[1][0].top == ((6, pytest.approx(-math.log(10))),)
+    later = run(asking(*text, prompt=4, start=2, prompt_logprobs=0))
+    assert [each.token_id for each in later.prompt_logprobs[1]] == [8]
+    assert run(asking(*text, prompt=3, prompt_logprobs=0)).prompt_logprobs == {}
+    assert run(asking(*text, prompt=4)).prompt_logprobs == {}
 
 
 def test_a_step_ends_at_its_deadline() -> None:

@@ -20,7 +20,8 @@ class RunnerOutput:
             logits; the rest of the batch is unharmed.
         logprobs: Request id -> log-probabilities at its drawn token, where asked for.
         prompt_logprobs: Request id -> those at positions start + 1 to end of its chunk, as
-            far as they lie in the prompt, where asked for.
+            far as they lie in the prompt, where asked for; nothing for a request that has
+            output already: what is computed again after preemption was reported before.
     """
 
     sampled: tuple[tuple[int, int], ...]
@@ -35,7 +36,7 @@ class Runner(Protocol):
     def execute(self, output: SchedulerOutput) -> RunnerOutput:
         """Runs one non-empty step to completion and returns its sampled tokens.
 
-        Wipes, then copies, the blocks the step names before anything is computed.
+        Copies, then wipes, the blocks the step names before anything is computed.
         """
         ...
 

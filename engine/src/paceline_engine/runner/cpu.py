@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final
 
 import torch
 
 from paceline_engine.config import EngineConfig
 from paceline_engine.kernels.choice import choose_kernels
-from paceline_engine.layers.kv_cache import allocate_kv_cache
+from paceline_engine.layers.kv_cache import allocate_kv_cache, copy_blocks, wipe_blocks
 from paceline_engine.models.llama import LlamaModel
 from paceline_engine.runner.base import RunnerOutput
 from paceline_engine.runner.memory_limit import available_memory_bytes
 from paceline_engine.runner.memory_plan import plan_memory
-from paceline_engine.runner.sampler import Draw, sample
-from paceline_engine.runner.step_tensors import sampling_rows, step_batch, token_ids
+from paceline_engine.runner.step_sampler import StepSampler
+from paceline_engine.runner.step_tensors import step_batch, token_ids
 from paceline_engine.scheduler.output import SchedulerOutput
 from paceline_engine.weights.checkpoint import Checkpoint, open_checkpoint
 
-NON_FINITE: Final = "the model gave logits that are not finite for this request"
-OUTSIDE: Final = "the token drawn for this request is outside the vocabulary"
 _LOG = logging.getLogger(__name__)
 
 
@@ -41,6 +38,7 @@ class CpuRunner:
             raise ValueError("the cpu device needs model_path")
         torch.set_num_threads(config.num_threads)
         self._config = config
+        self._sampler = StepSampler(config.vocab_size, config.eos_token_ids)
         with open_checkpoint(config.model_path) as checkpoint:
             _check_memory(checkpoint, config)
             shape = checkpoint.config
@@ -54,51 +52,21 @@ class CpuRunner:
         """Runs one non-empty step; see `Runner.execute`."""
         if self._model is None:
             raise RuntimeError("the runner is closed")
+        copy_blocks(self._cache, output.copies)
+        wipe_blocks(self._cache, output.wipes)
         chunks = output.chunks
         batch = step_batch(chunks, self._config.block_size)
         hidden = self._model.hidden_states(token_ids(chunks), batch, self._cache)
-        sampling = [chunk for chunk in chunks if chunk.samples]
-        if not sampling:
-            return RunnerOutput(sampled=())
-        logits = self._model.logits(hidden.index_select(0, sampling_rows(chunks)))
-        draws = [Draw(chunk.sampling, chunk.end) for chunk in sampling]
-        tokens = sample(logits[:, : self._config.vocab_size], draws)
-        return outcome([c.request_id for c in sampling], tokens, self._config.vocab_size)
+        return self._sampler.output(chunks, hidden, self._model.logits)
 
     def wipe(self, block_ids: Sequence[int]) -> None:
         """Overwrites blocks with zeros; see `Runner`."""
-        if block_ids:
-            ids = torch.tensor(block_ids)
-            for layer in self._cache:
-                layer.keys.index_fill_(0, ids, 0)
-                layer.values.index_fill_(0, ids, 0)
+        wipe_blocks(self._cache, block_ids)
 
     def close(self) -> None:
         """Frees weights and KV tensors; safe to call twice."""
         self._model = None
         self._cache = []
-
-
-def outcome(
-    request_ids: Sequence[int], tokens: Sequence[int | None], vocab_size: int
-) -> RunnerOutput:
-    """Drawn tokens by request; one that cannot be true fails its request, not the engine.
-
-    Args:
-        request_ids: One for each token.
-        tokens: Drawn ids; None where the logits were not finite.
-        vocab_size: Ids run from 0 to vocab_size - 1.
-    """
-    sampled: list[tuple[int, int]] = []
-    failed: list[tuple[int, str]] = []
-    for request_id, token in zip(request_ids, tokens, strict=True):
-        if token is None:
-            failed.append((request_id, NON_FINITE))
-        elif 0 <= token < vocab_size:
-            sampled.append((request_id, token))
-        else:
-            failed.append((request_id, OUTSIDE))
-    return RunnerOutput(sampled=tuple(sampled), failed=tuple(failed))
 
 
 def _check_memory(checkpoint: Checkpoint, config: EngineConfig) -> None:

@@ -3,16 +3,29 @@
 Tokens follow from seed and position alone, so outputs are the same under any batching,
 chunking or preemption. End-of-generation tokens are never drawn: an output runs to
 `max_tokens` unless the request names stop tokens, whether it ignores the end or not.
+
+Settings count as far as they can without logits; see `simulated_settings`. Where a request
+rules out the token of the law, the next allowed id stands there; a bias that forces tokens
+leaves the choice among those, an end-of-generation token too. Temperature, top_k, top_p, min_p
+and penalties change nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from paceline_engine.clock import Clock
 from paceline_engine.config import StepTimeLaw
 from paceline_engine.runner.base import RunnerOutput
-from paceline_engine.scheduler.output import SchedulerOutput
+from paceline_engine.runner.failure import Failure
+from paceline_engine.runner.simulated_settings import (
+    banned_tokens,
+    drawn_logprobs,
+    forbidden_at_end,
+    forced_tokens,
+    prompt_logprobs,
+)
+from paceline_engine.scheduler.output import ScheduledChunk, SchedulerOutput
 
 HOST_GAP_S = 0.002  # host work up to this long hides behind the device, as on a real one
 _MASK = (1 << 64) - 1
@@ -42,19 +55,29 @@ class TokenLaw:
     """
 
     def __init__(self, vocab_size: int, avoided: Iterable[int]) -> None:
-        self._avoided = sorted({token for token in avoided if 0 <= token < vocab_size})
-        self._choices = vocab_size - len(self._avoided)
+        self.vocab_size = vocab_size
+        self.avoided = sorted({token for token in avoided if 0 <= token < vocab_size})
+        self._choices = vocab_size - len(self.avoided)
         if self._choices < 1:
             raise ValueError(f"no token is left to draw in a vocabulary of {vocab_size}")
 
     def token(self, seed: int, position: int) -> int:
         """The token of a request with that seed at that absolute position."""
         token = mix(seed, position) % self._choices
-        for avoided in self._avoided:
+        for avoided in self.avoided:
             if token < avoided:
                 break
             token += 1
         return token
+
+    def token_outside(self, seed: int, position: int, excluded: Collection[int]) -> int | None:
+        """That token, or the next id that is neither excluded nor avoided; None if all are."""
+        token = self.token(seed, position)
+        for _ in range(self.vocab_size):
+            if token not in excluded and token not in self.avoided:
+                return token
+            token = (token + 1) % self.vocab_size
+        return None
 
 
 class SimulatedRunner:
@@ -82,13 +105,28 @@ class SimulatedRunner:
         start = self._free_at if now - self._free_at <= HOST_GAP_S else now
         duration = step_seconds(self._law, output.num_tokens, output.resident_kv_tokens)
         self._free_at = start + duration
-        sampled = tuple(
-            (chunk.request_id, self._tokens.token(chunk.sampling.seed, chunk.end))
-            for chunk in output.chunks
-            if chunk.samples
-        )
+        drawn = {chunk.request_id: self._draw(chunk) for chunk in output.chunks if chunk.samples}
+        sampled = {owner: token for owner, token in drawn.items() if token is not None}
         self._clock.sleep_until(self._free_at)
-        return RunnerOutput(sampled=sampled)
+        return RunnerOutput(
+            sampled=tuple(sampled.items()),
+            failed=tuple((i, Failure.EXHAUSTED.value) for i in drawn.keys() - sampled.keys()),
+            logprobs=drawn_logprobs(output.chunks, sampled, self._tokens.vocab_size),
+            prompt_logprobs=prompt_logprobs(output.chunks, self._tokens.vocab_size),
+        )
+
+    def _draw(self, chunk: ScheduledChunk) -> int | None:
+        sampling, law = chunk.sampling, self._tokens
+        if not sampling.shapes_logits:
+            return law.token(sampling.seed, chunk.end)
+        forbidden = forbidden_at_end(chunk, law.avoided, law.vocab_size)
+        if forced := [i for i in forced_tokens(sampling, law.vocab_size) if i not in forbidden]:
+            return forced[mix(sampling.seed, chunk.end) % len(forced)]
+        for excluded in (forbidden | banned_tokens(sampling), forbidden):
+            token = law.token_outside(sampling.seed, chunk.end, excluded)
+            if token is not None:
+                return token
+        return None
 
     def wipe(self, block_ids: Sequence[int]) -> None:
         """See `Runner`; there is nothing to overwrite."""

@@ -1,0 +1,14 @@
+"""Why a request got no token in a step."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Failure(StrEnum):
+    """Ends one request and leaves its batch mates alone; the value is one line for people."""
+
+    NON_FINITE = "the model gave logits that are not finite for this request"
+    OVERFLOW = "the penalties of this request take its logits out of range"
+    EXHAUSTED = "the settings of this request leave no token to draw"
+    OUTSIDE = "the token drawn for this request is outside the vocabulary"
