@@ -3,9 +3,9 @@
 A template writes special tokens as text (`<|im_start|>`). If the rendered text were
 tokenised as a whole, as Hugging Face and vLLM do, the same text typed by a user would
 become the same token and could forge a turn. Here every special token's text inside a
-message is broken by a sentinel character before rendering; `RenderedChat` lets the
-tokeniser find the template's own tokens and then take the sentinels out. For messages
-without such text the ids are those of Hugging Face and vLLM.
+message, a tool or a variable of the caller's is broken by a sentinel character before
+rendering; `RenderedChat` lets the tokeniser find the template's own tokens and then take
+the sentinels out. For messages without such text the ids are those of Hugging Face and vLLM.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NoReturn
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import meta, nodes
 from jinja2.ext import Extension
 from jinja2.ext import loopcontrols as loop_controls
 from jinja2.parser import Parser
@@ -41,6 +41,27 @@ _RENDER_ERRORS: Final = (
     TypeError,
     ValueError,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chat:
+    """What a template is given.
+
+    Attributes:
+        messages: OpenAI chat messages, `content` as the template expects it (a string).
+        add_generation_prompt: Whether the prompt ends where the assistant begins.
+        continue_final_message: Whether it ends inside the last message instead, right after
+            its content, so that the output goes on with it.
+        tools: OpenAI tool definitions; empty leaves `tools` undefined.
+        variables: Further names for the template, such as `enable_thinking`. The model's own
+            (`bos_token`) and the ones above win over them.
+    """
+
+    messages: Sequence[Message]
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
+    tools: Sequence[Mapping[str, object]] = ()
+    variables: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +97,9 @@ class ChatTemplate:
     """A compiled template in the dialect that Hugging Face models use.
 
     Rendering has no shared mutable state, so one object serves all threads.
+
+    Attributes:
+        uses_tools: Whether the template mentions `tools`; without it they would be dropped.
     """
 
     def __init__(
@@ -107,38 +131,52 @@ class ChatTemplate:
         environment.globals["strftime_now"] = lambda form: now().strftime(form)
         try:
             self._template = environment.from_string(source)
+            named = meta.find_undeclared_variables(environment.parse(source))
         except jinja2.TemplateSyntaxError as error:
             raise TokenizerLoadError(f"chat template, line {error.lineno}: {error}") from error
+        self.uses_tools: Final = "tools" in named
         self._variables = dict(variables)
         self._special = _any_of(special_texts)
 
-    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool) -> RenderedChat:
-        """Writes messages as the model's prompt text.
+    def render(self, chat: Chat) -> RenderedChat:
+        """Writes a chat as the model's prompt text.
 
         Raises:
             ChatTemplateError: The template rejects the messages.
         """
-        sentinel = self._sentinel_for(messages)
-        guarded = [self._guard(message, sentinel) for message in messages]
+        sentinel, mark = self._sentinels_for(chat)
+        messages = [self._guard(message, sentinel) for message in chat.messages]
+        if chat.continue_final_message:
+            messages = [*messages[:-1], _marked(messages[-1] if messages else None, mark)]
+        given = {name: self._guard(value, sentinel) for name, value in chat.variables.items()}
+        if chat.tools:
+            given["tools"] = [self._guard(tool, sentinel) for tool in chat.tools]
         try:
             text = self._template.render(
-                messages=guarded,
-                add_generation_prompt=add_generation_prompt,
-                **self._variables,
+                {
+                    **given,
+                    **self._variables,
+                    "messages": messages,
+                    "add_generation_prompt": chat.add_generation_prompt,
+                }
             )
         except _RENDER_ERRORS as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise ChatTemplateError(f"the chat template rejects the messages: {reason}") from error
-        return RenderedChat(text, sentinel)
+        return RenderedChat(
+            _open_end(text, mark) if chat.continue_final_message else text, sentinel
+        )
 
-    def _sentinel_for(self, messages: Sequence[Message]) -> str:
-        texts = list(_texts(messages))
-        if not any(self._special.search(text) for text in texts):
-            return ""
-        for sentinel in _SENTINELS:
-            if not any(sentinel in text for text in texts):
-                return sentinel
-        raise ChatTemplateError("messages hold special tokens and every Unicode noncharacter")
+    def _sentinels_for(self, chat: Chat) -> tuple[str, str]:
+        """A character for broken special tokens (empty if there are none), and a mark."""
+        texts = _texts((chat.messages, chat.tools, chat.variables))
+        needed = any(self._special.search(text) for text in texts)
+        if not needed and not chat.continue_final_message:
+            return "", ""
+        free = [each for each in _SENTINELS if not any(each in text for text in texts)]
+        if len(free) < 2:
+            raise ChatTemplateError("messages hold special tokens and every Unicode noncharacter")
+        return (free[0] if needed else ""), free[1]
 
     def _guard(self, value: object, sentinel: str) -> object:
         if not sentinel:
@@ -158,6 +196,22 @@ class ChatTemplate:
 def _any_of(texts: Sequence[str]) -> re.Pattern[str]:
     longest_first = sorted(filter(None, texts), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+
+
+def _marked(message: object, mark: str) -> object:
+    """The last message with a mark at the end of its content."""
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if not isinstance(message, Mapping) or not isinstance(content, str) or not content:
+        raise ChatTemplateError("the last message has no text that could be continued")
+    return {**message, "content": content + mark}
+
+
+def _open_end(text: str, mark: str) -> str:
+    """The text up to the mark."""
+    end = text.rfind(mark)
+    if end < 0:
+        raise ChatTemplateError("the chat template leaves the last message out")
+    return text[:end]
 
 
 def _broken(special: str, sentinel: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
-from paceline_engine.tokenizer.chat_template import ChatTemplate, Message
+from paceline_engine.tokenizer.chat_template import Chat, ChatTemplate, Message
 from paceline_engine.tokenizer.errors import ChatTemplateError, InvalidTextError
 from paceline_engine.tokenizer.incremental import IncrementalDecoder
 from paceline_engine.tokenizer.vocabulary import SpecialToken, Vocabulary
@@ -58,20 +59,28 @@ class Tokenizer:
         """Whether `apply_chat_template` can work."""
         return self._chat_template is not None
 
-    def encode(self, text: str, *, parse_special: bool = True) -> list[int]:
+    @property
+    def template_uses_tools(self) -> bool:
+        """Whether tools given to `apply_chat_template` reach the model."""
+        return self._chat_template is not None and self._chat_template.uses_tools
+
+    def encode(
+        self, text: str, *, parse_special: bool = True, add_special: bool = True
+    ) -> list[int]:
         """Encodes a plain prompt, with the model's begin-of-sequence token if it wants one.
 
         Args:
             text: The prompt.
             parse_special: Whether the text of a special token becomes that token, as in
                 the completions API of other servers, where callers write templates out.
+            add_special: Whether the begin-of-sequence token may be put before it.
 
         Raises:
             InvalidTextError: The text holds a lone surrogate.
         """
         ids = self._encode(text, "") if parse_special else self._plain(text)
         bos = self.vocabulary.bos_token_id
-        if self.vocabulary.adds_bos and bos is not None and ids[:1] != [bos]:
+        if add_special and self.vocabulary.adds_bos and bos is not None and ids[:1] != [bos]:
             ids.insert(0, bos)
         return ids
 
@@ -89,13 +98,22 @@ class Tokenizer:
         return IncrementalDecoder(self.vocabulary, skip_special=skip_special)
 
     def apply_chat_template(
-        self, messages: Sequence[Message], *, add_generation_prompt: bool = True
+        self,
+        messages: Sequence[Message],
+        *,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        tools: Sequence[Mapping[str, object]] = (),
+        variables: Mapping[str, object] = MappingProxyType({}),
     ) -> list[int]:
         """Encodes a chat. Special tokens come from the template only, never from messages.
 
         Args:
             messages: OpenAI chat messages, `content` as the template expects it (a string).
             add_generation_prompt: Whether the prompt ends where the assistant begins.
+            continue_final_message: Whether it ends right after the last message's content.
+            tools: OpenAI tool definitions, for templates that use them.
+            variables: Further names for the template.
 
         Raises:
             ChatTemplateError: The model has no template, or it rejects the messages.
@@ -105,8 +123,16 @@ class Tokenizer:
             raise ChatTemplateError(
                 "this model has no chat template; use /v1/completions with a written-out prompt"
             )
-        chat = self._chat_template.render(messages, add_generation_prompt=add_generation_prompt)
-        return self._encode(chat.text, chat.sentinel)
+        rendered = self._chat_template.render(
+            Chat(
+                messages=messages,
+                add_generation_prompt=add_generation_prompt,
+                continue_final_message=continue_final_message,
+                tools=tools,
+                variables=variables,
+            )
+        )
+        return self._encode(rendered.text, rendered.sentinel)
 
     def _encode(self, text: str, sentinel: str) -> list[int]:
         ids: list[int] = []
