@@ -7,6 +7,7 @@ import pytest
 from paceline_engine.request import Request, Tier
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.scheduler.output import SchedulerOutput
+from paceline_engine.scheduler.running import MAX_PREEMPTIONS
 from tests.engine.scheduler.harness import Harness
 from tests.support.engine_config import engine_config
 
@@ -128,14 +129,14 @@ def test_who_got_in_by_its_share_is_not_displaced() -> None:
 def test_displacement_is_bounded_and_then_batch_keeps_its_seat() -> None:
     made = harness(max_num_seqs=1, max_model_len=512, num_kv_blocks=64)
     made.add(request(0, BATCH, max_tokens=100))
-    for request_id in range(1, 7):
+    for request_id in range(1, 9):
         for _ in range(5):
             made.step()
         made.add(request(request_id, LIVE, prompt=4, max_tokens=2))
     while made.scheduler.has_work:
         made.step()
-    assert made.run.preemptions == {0: 3}
-    assert len(made.run.ends) == 7
+    assert made.run.preemptions == {0: MAX_PREEMPTIONS}
+    assert len(made.run.ends) == 9
 
 
 def test_a_batch_request_that_does_not_fit_does_not_hold_up_interactive_ones() -> None:

@@ -218,6 +218,10 @@ def test_the_context_ends_an_output_early() -> None:
     assert output.finish_reason is FinishReason.LENGTH
 
 
+@pytest.mark.behaviour(
+    "an empty prompt, or one that the KV pool can never hold, is refused alone and at once",
+    report="vllm #7283, #39734: the engine stopped, or everybody waited behind it for ever",
+)
 @pytest.mark.parametrize("prompt", [0, 64, 65])
 def test_a_prompt_that_cannot_fit_is_refused(prompt: int) -> None:
     made = scheduler(max_model_len=128, num_kv_blocks=4)
@@ -232,6 +236,10 @@ def test_the_longest_prompt_that_fits_runs_alone_to_its_end() -> None:
     assert not made.has_work
 
 
+@pytest.mark.behaviour(
+    "an id that is in use is refused and its owner goes on",
+    report="vllm #10583: two live requests with one id crashed the engine",
+)
 @pytest.mark.parametrize("steps", [0, 1], ids=["waiting", "running"])
 def test_an_id_in_use_is_refused(steps: int) -> None:
     made = scheduler(20)
@@ -278,6 +286,10 @@ def test_a_runner_that_answers_wrongly_is_found_out(
         made.update(drawn(*sampled, failed=tuple(failed)), 0.0)
 
 
+@pytest.mark.behaviour(
+    "blocks are counted whenever the engine is idle: free + cached + held is the pool",
+    report="sglang #6888, #11970: leaks found only when memory was gone",
+)
 def test_a_leak_is_found_when_idle() -> None:
     made = scheduler()
     made.check_idle()

@@ -15,10 +15,11 @@ from paceline_engine.scheduler.sequence import Sequence
 class Admission:
     """Moves requests from the queue to the running set, strictly in the queue's order.
 
-    Blocks for all known text are taken on the way in, so prefill never preempts; beyond them
-    one block for each runner that may still grow stays free, so that a full pool does not
-    admit only to preempt. Who was preempted as often as anyone may be gets in once all it
-    can ever need is free, and holds it from then on.
+    Blocks for all known text are taken on the way in, so prefill never preempts. Beyond them
+    a block stays free for each runner that may still grow, so that a full pool does not admit
+    only to preempt; for a request that was preempted before, a block more for each time, so
+    that it does not come back too early again. Who was preempted as often as anyone may be
+    gets in once all it can ever need is free, and holds it from then on.
 
     Args:
         queue: Who waits.
@@ -111,7 +112,7 @@ class Admission:
             sequence.token_ids,
             request.cache_scope,
             now_s,
-            spare=self._running.num_unprotected + reserved,
+            spare=self._spare_blocks(sequence) + reserved,
             read_cache=not sequence.needs_whole_prompt,
         )
         if cached is None:
@@ -131,7 +132,7 @@ class Admission:
         if not may_fork(child.request, parent.request):
             return None
         pool, now_s, end = self._pool, plan.now_s, child.num_prompt_tokens
-        spare = self._running.num_unprotected + 1
+        spare = self._spare_blocks(child) + 1
         if not pool.fork(parent.request_id, child.request_id, child.token_ids, now_s, spare=spare):
             return None
         plan.copies.extend(pool.writable(child.request_id, end - 1, end, now_s) or ())
@@ -141,7 +142,11 @@ class Admission:
     def _blocks_missing(self, sequence: Sequence) -> int:
         """Blocks to be freed before a request gets in, if nothing of it is cached."""
         needed = self._pool.blocks_for(len(sequence.token_ids)) + self._reserved_blocks(sequence)
-        return needed + self._running.num_unprotected - self._pool.num_available
+        return needed + self._spare_blocks(sequence) - self._pool.num_available
+
+    def _spare_blocks(self, sequence: Sequence) -> int:
+        """Blocks that must stay free for others to grow."""
+        return self._running.num_unprotected * (1 + sequence.preemptions)
 
     def _reserved_blocks(self, sequence: Sequence) -> int:
         """Blocks beyond its known text that a protected request takes on the way in."""

@@ -8,7 +8,7 @@ from itertools import chain
 from paceline_engine.request import Tier
 from paceline_engine.scheduler.sequence import Sequence
 
-MAX_PREEMPTIONS = 3
+MAX_PREEMPTIONS = 4
 """After so many a request is protected: it holds all the blocks it can ever need, so nothing
 it does takes a block from anyone, and it is never a victim. So no request is preempted more
 often."""
