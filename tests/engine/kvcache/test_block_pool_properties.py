@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
+from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -13,14 +13,21 @@ from paceline_engine.request import CacheScope
 from tests.engine.kvcache.pool_model import Owner, PoolModel
 
 SCOPES = [
-    CacheScope(tenant="a"),
+    *([CacheScope(tenant="a")] * 4),
     CacheScope(tenant="b"),
     CacheScope(tenant="a", scope="key"),
     CacheScope(tenant="a", salt="key"),
 ]
+# Prompts begin alike as often as not, or there would be nothing to hit.
+TEXTS = [[0] * 10, [0, 0, 0, 0, 1, 1, 1, 1, 1, 1]]
 TOKENS = st.integers(0, 1)
 some_owner = precondition(lambda self: self.model.owners)
-between_rounds = precondition(lambda self: not self.in_round)
+may_purge = precondition(lambda self: not self.in_round and self.rounds >= 5)
+admissions = {
+    "scope": st.sampled_from(SCOPES),
+    "text": st.sampled_from(TEXTS),
+    "length": st.integers(1, 10),
+}
 
 
 class PoolMachine(RuleBasedStateMachine):
@@ -35,21 +42,21 @@ class PoolMachine(RuleBasedStateMachine):
         self.pool = BlockPool(num_blocks, block_size, retention_s=retention_s)
         self.model = PoolModel(self.pool, retention_s)
         self.in_round = False
+        self.rounds = 0
         self.next_id = 0
-        self.seen: list[list[int]] = [[]]
 
     @rule(
-        data=st.data(),
-        scope=st.sampled_from(SCOPES),
-        fresh=st.lists(TOKENS, min_size=1, max_size=10),
-        spare=st.integers(0, 3),
+        **admissions,
+        spare=st.sampled_from([0, 0, 0, 1, 2]),
         read_cache=st.sampled_from([True, True, True, False]),
     )
-    def admit(
-        self, data: st.DataObject, scope: CacheScope, fresh: list[int], spare: int, read_cache: bool
+    def arrive(
+        self, scope: CacheScope, text: list[int], length: int, spare: int, read_cache: bool
     ) -> None:
-        known = data.draw(st.sampled_from(self.seen))
-        tokens = known[: data.draw(st.integers(0, len(known)))] + fresh
+        self.admit(scope, text[:length], spare, read_cache)
+
+    def admit(self, scope: CacheScope, tokens: list[int], spare: int, read_cache: bool) -> bool:
+        """A new request; whether there was room."""
         self.model.expire()
         hits = self.model.hits(tokens, scope) if read_cache else []
         free, held = self.model.free, self.model.held
@@ -63,7 +70,7 @@ class PoolMachine(RuleBasedStateMachine):
             assert got is None
             assert (self.pool.queries_tokens, self.pool.hits_tokens) == counted
             assert (self.model.free, self.model.held) == (free, held)
-            return
+            return False
         self.in_round = True
         assert got == len(hits) * self.pool.block_size < len(tokens)
         looked_up = len(tokens) if read_cache else 0
@@ -75,14 +82,35 @@ class PoolMachine(RuleBasedStateMachine):
         self.model.took(table[len(hits) :], scope, free)
         self.model.owners[self.next_id] = Owner(tokens, scope, got, len(hits))
         self.model.check_reads(self.next_id, got)
-        self.seen.append(tokens)
+        event("hit" if got else "no hit")
         self.next_id += 1
+        return True
+
+    @rule(**admissions)
+    def serve(self, scope: CacheScope, text: list[int], length: int) -> None:
+        """A request from its arrival to its end."""
+        if self.admit(scope, text[:length], spare=0, read_cache=True):
+            owner_id = self.next_id - 1
+            self.advance(owner_id, length, token=0)
+            self.finish_round()
+            self.leave(owner_id)
 
     @some_owner
     @rule(data=st.data(), count=st.integers(1, 6), token=TOKENS)
     def compute(self, data: st.DataObject, count: int, token: int) -> None:
-        """The owner's next tokens; a drawn one where it knows no other."""
+        """Some owner's next tokens; a drawn one where it knows no other."""
         owner_id = data.draw(st.sampled_from(sorted(self.model.owners)))
+        self.advance(owner_id, count, token)
+
+    @some_owner
+    @rule(token=TOKENS)
+    def step(self, token: int) -> None:
+        """A whole round in which everybody gets on."""
+        for owner_id in sorted(self.model.owners):
+            self.advance(owner_id, 12, token)
+        self.finish_round()
+
+    def advance(self, owner_id: int, count: int, token: int) -> None:
         owner = self.model.owners[owner_id]
         if owner.end:
             return
@@ -155,7 +183,9 @@ class PoolMachine(RuleBasedStateMachine):
     @some_owner
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
-        owner_id = data.draw(st.sampled_from(sorted(self.model.owners)))
+        self.leave(data.draw(st.sampled_from(sorted(self.model.owners))))
+
+    def leave(self, owner_id: int) -> None:
         table = list(self.pool.table(owner_id))
         del self.model.owners[owner_id]
         assert self.pool.release(owner_id, self.model.now_s) == len(table)
@@ -166,6 +196,7 @@ class PoolMachine(RuleBasedStateMachine):
     def finish_round(self) -> None:
         self.model.finish_round()
         self.in_round = False
+        self.rounds += 1
 
     @rule(seconds=st.integers(1, 4))
     def wait(self, seconds: int) -> None:
@@ -173,7 +204,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.pool.expire(self.model.now_s)
         self.model.expire()
 
-    @between_rounds
+    @may_purge
     @rule(
         tenant=st.sampled_from([None, "a", "b"]),
         scope=st.sampled_from([None, "", "key"]),
@@ -183,6 +214,7 @@ class PoolMachine(RuleBasedStateMachine):
     def purge(
         self, tenant: str | None, scope: str | None, salt: str | None, older_than_s: float | None
     ) -> None:
+        self.rounds = 0
         chosen = Selection(tenant=tenant, scope=scope, salt=salt, older_than_s=older_than_s)
         model, held = self.model, self.model.held
         in_use: set[int] = set()
@@ -229,4 +261,4 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 TestPool = PoolMachine.TestCase
-TestPool.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestPool.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)

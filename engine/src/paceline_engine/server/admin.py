@@ -17,6 +17,7 @@ from paceline_engine.server.admin_wire import (
     TunablesResponse,
 )
 from paceline_engine.server.body import read_body
+from paceline_engine.server.cache_wire import CacheCleared, selection
 from paceline_engine.server.error_routes import bare_app
 from paceline_engine.server.errors import ConflictError, UnauthorizedError, UnavailableError
 from paceline_engine.server.flags import AdminPath
@@ -43,6 +44,7 @@ def create_admin(service: Service, tokens: TokenFile | None) -> FastAPI:
         (AdminPath.DRAIN, "GET", routes.drain),
         (AdminPath.DRAIN, "POST", routes.begin_drain),
         (AdminPath.DRAIN, "DELETE", routes.undo_drain),
+        (AdminPath.CACHE, "DELETE", routes.clear_cache),
         (AdminPath.MEMORY, "GET", routes.memory),
     ):
         app.add_api_route(path, endpoint, methods=[method], response_model=None)
@@ -95,6 +97,21 @@ class _Routes:
         watch = self._service.memory
         return _json(memory_response(watch, watch.read(self._service.client.pid)))
 
+    async def clear_cache(self, request: Request) -> Response:
+        """DELETE /admin/cache: what matches all parts of the query, or everything."""
+        self._check_token(request)
+        chosen = selection(request.scope["query_string"])
+        self._check_serving()
+        try:
+            cleared = await self._service.client.clear_cache(**chosen)
+        except EngineDeadError as error:
+            raise UnavailableError(f"the engine is gone: {error}") from error
+        return _json(CacheCleared(blocks=cleared.blocks, tokens=cleared.tokens, held=cleared.held))
+
+    def _check_serving(self) -> None:
+        if not self._service.is_serving:
+            raise UnavailableError("the engine is loading or dead; retry", code="not_ready")
+
     def _check_token(self, request: Request) -> None:
         if self._tokens is None:
             return
@@ -102,8 +119,7 @@ class _Routes:
             raise UnauthorizedError("the bearer token is missing or wrong", code="unauthorized")
 
     async def _apply(self, wanted: TunablesRequest) -> None:
-        if not self._service.is_serving:
-            raise UnavailableError("the engine is loading or dead; retry", code="not_ready")
+        self._check_serving()
         try:
             applied = await self._service.client.apply_tunables(
                 max_num_batched_tokens=wanted.max_num_batched_tokens,
