@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paceline_engine.kvcache.block_pool import KvIntegrityError
+from paceline_engine.message import TokenLogprobs
 from paceline_engine.request import FinishReason, Request
 from paceline_engine.runner.base import RunnerOutput
 from paceline_engine.sampling import SamplingParams
@@ -198,6 +199,7 @@ def test_outputs(token: int, shown: tuple[int, ...], reason: FinishReason | None
     made.schedule(0.0)
     (output,) = made.update(drawn((4, token)), 0.0)
     assert (output.token_ids, output.finish_reason) == (shown, reason)
+    assert output.stop_token_id == (token if reason is FinishReason.STOP else None)
     assert made.has_work is (reason is None)
 
 
@@ -266,6 +268,29 @@ def test_one_failed_request_leaves_its_batch_mates_alone() -> None:
     assert (broken.request_id, broken.finish_reason) == (0, FinishReason.ERROR)
     assert broken.error == "non-finite logits"
     assert [c.request_id for c in step(made).chunks] == [1]
+
+
+def test_nothing_that_a_failed_request_computed_is_reused() -> None:
+    """Logits that are not finite come from KV that may not be finite either."""
+    made = scheduler(40, prefix_caching=True)
+    made.schedule(0.0)
+    made.update(drawn(failed=((0, "non-finite logits"),)), 0.0)
+    made.add(request(1, 40), now_s=0.0)
+    assert shape(step(made)) == [(1, 0, 40, True)]
+    made.add(request(2, 40), now_s=0.0)
+    assert shape(step(made)) == [(1, 40, 1, True), (2, 32, 8, True)]
+
+
+def test_logprobs_belong_to_shown_tokens_only() -> None:
+    made = scheduler()
+    made.add(request(4, stops=(9,)), now_s=0.0)
+    logprob = TokenLogprobs(token_id=TOKEN, logprob=-0.5, rank=1)
+    made.schedule(0.0)
+    result = RunnerOutput(sampled=((4, TOKEN),), logprobs={4: logprob})
+    assert made.update(result, 0.0)[0].logprobs == (logprob,)
+    made.schedule(0.0)
+    result = RunnerOutput(sampled=((4, 9),), logprobs={4: logprob})
+    assert made.update(result, 0.0)[0].logprobs == ()
 
 
 @pytest.mark.parametrize(
