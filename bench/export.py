@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,10 +14,13 @@ from safetensors.numpy import save_file
 from tokenizers import AddedToken, Tokenizer
 from tokenizers.decoders import ByteLevel as ByteLevelDecoder
 from tokenizers.models import BPE
-from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
+from tokenizers.pre_tokenizers import ByteLevel, Digits
+from tokenizers.pre_tokenizers import Sequence as InOrder
 
+from paceline_engine.tokenizer import load_tokenizer
 from paceline_engine.weights import ModelConfig, open_checkpoint
-from paceline_engine.weights.gguf_header import MetadataValue, read_header
+from paceline_engine.weights.file import ModelFile
+from paceline_engine.weights.gguf_header import GgufValue, read_header
 
 _FORM: Final = 2  # raised when this module writes something else
 _SPECIAL: Final = 3
@@ -63,7 +66,8 @@ def _write_weights(gguf: Path, folder: Path) -> None:
         }
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     _dump(folder / "config.json", _config(config))
-    _dump(folder / "generation_config.json", {"eos_token_id": list(config.eos_token_ids)})
+    ends = load_tokenizer(str(gguf)).eos_token_ids
+    _dump(folder / "generation_config.json", {"eos_token_id": list(ends)})
 
 
 def _config(model: ModelConfig) -> dict[str, Any]:
@@ -92,7 +96,7 @@ def _write_tokenizer(gguf: Path, folder: Path) -> None:
     merges = [_pair(str(merge)) for merge in _listing(metadata, "merges")]
     vocabulary = {token: index for index, token in enumerate(tokens)}
     tokenizer = Tokenizer(BPE(vocab=vocabulary, merges=merges))
-    tokenizer.pre_tokenizer = Sequence(
+    tokenizer.pre_tokenizer = InOrder(
         [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)]
     )
     tokenizer.decoder = ByteLevelDecoder()
@@ -113,16 +117,16 @@ def _pair(merge: str) -> tuple[str, str]:
     return first, second
 
 
-def _metadata(gguf: Path) -> dict[str, MetadataValue]:
-    with gguf.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        metadata = read_header(gguf, data).metadata
+def _metadata(gguf: Path) -> dict[str, GgufValue]:
+    with ModelFile(gguf) as file:
+        metadata = read_header(file).metadata
     kind = metadata.get("tokenizer.ggml.pre")
     if kind != "smollm":
         raise ValueError(f"{gguf} has pre-tokenizer {kind!r}; the export knows 'smollm' only")
     return metadata
 
 
-def _listing(metadata: dict[str, MetadataValue], key: str) -> list[MetadataValue]:
+def _listing(metadata: dict[str, GgufValue], key: str) -> Sequence[object]:
     value = metadata[f"tokenizer.ggml.{key}"]
     if not isinstance(value, list):
         raise TypeError(f"tokenizer.ggml.{key} is no list")

@@ -122,6 +122,27 @@ def test_attention_equals_the_reference(compiled: CpuKernels, case: Case) -> Non
     torch.testing.assert_close(actual, expected, **TOLERANCE)
 
 
+WINDOWS = (1, 2, 15, 16, 17, 63, 64, 65, 100, 1_000)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_attention_in_a_window_equals_the_reference(
+    compiled: CpuKernels, case: Case, window: int
+) -> None:
+    step = make_step(case)
+    expected = REFERENCE.paged_attention(step.qkv, step.batch, step.cache, window)
+    actual = compiled.paged_attention(step.qkv, step.batch, step.cache, window)
+    torch.testing.assert_close(actual, expected, **TOLERANCE)
+
+
+@pytest.mark.parametrize("window", [1_000, 151])
+def test_a_window_beyond_the_sequence_changes_no_bit(compiled: CpuKernels, window: int) -> None:
+    step = make_step(Case(((0, 150), (33, 5), (90, 1))))
+    expected = compiled.paged_attention(step.qkv, step.batch, step.cache)
+    assert torch.equal(compiled.paged_attention(step.qkv, step.batch, step.cache, window), expected)
+
+
 @pytest.mark.parametrize("factor", [1e-3, 30.0], ids=["flat", "peaked"])
 def test_attention_holds_for_flat_and_peaked_scores(compiled: CpuKernels, factor: float) -> None:
     step = make_step(CASES["chunk against context"])
@@ -131,10 +152,13 @@ def test_attention_holds_for_flat_and_peaked_scores(compiled: CpuKernels, factor
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_row_is_the_same_alone_in_a_chunk_and_in_a_batch(compiled: CpuKernels) -> None:
+@pytest.mark.parametrize("window", [0, 3, 40, 64, 90])
+def test_a_row_is_the_same_alone_in_a_chunk_and_in_a_batch(
+    compiled: CpuKernels, window: int
+) -> None:
     """Bit by bit: attention never depends on how tokens are grouped into steps."""
     step = make_step(Case(((0, 150), (33, 5), (90, 1))))
-    together = compiled.paged_attention(step.qkv, step.batch, step.cache)
+    together = compiled.paged_attention(step.qkv, step.batch, step.cache, window)
     for row in (0, 15, 16, 63, 64, 100, 149):
         batch = StepBatch(
             positions=step.batch.positions[row : row + 1],
@@ -143,7 +167,8 @@ def test_a_row_is_the_same_alone_in_a_chunk_and_in_a_batch(compiled: CpuKernels)
             starts=torch.tensor([0, 1]),
             contexts=torch.tensor([row]),
         )
-        alone = compiled.paged_attention(step.qkv[row : row + 1].contiguous(), batch, step.cache)
+        query = step.qkv[row : row + 1].contiguous()
+        alone = compiled.paged_attention(query, batch, step.cache, window)
         assert torch.equal(alone[0], together[row])
 
 
@@ -191,6 +216,21 @@ def test_norms_equal_the_reference(compiled: CpuKernels, rows: int, width: int) 
     actual = compiled.add_rms_norm(x, actual_residual, weight, 1e-5)
     torch.testing.assert_close(actual, expected, **TOLERANCE)
     assert torch.equal(actual_residual, expected_residual)
+
+
+@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(4, 2, 16), (3, 1, 40), (1, 1, 6)])
+def test_norms_of_heads_equal_the_reference(
+    compiled: CpuKernels, heads: int, kv_heads: int, head_dim: int
+) -> None:
+    draw = torch.Generator().manual_seed(heads)
+    qkv = torch.randn(7, (heads + 2 * kv_heads) * head_dim, generator=draw)
+    weight = torch.randn(heads + kv_heads, head_dim, generator=draw)
+    expected, actual = qkv.clone(), qkv.clone()
+    REFERENCE.head_norm(expected, weight, 1e-5)
+    compiled.head_norm(actual, weight, 1e-5)
+    torch.testing.assert_close(actual, expected, **TOLERANCE)
+    values = kv_heads * head_dim
+    assert torch.equal(actual[:, -values:], qkv[:, -values:])
 
 
 @pytest.mark.parametrize(("rows", "width"), SIZES)

@@ -90,11 +90,8 @@ def test_small_shapes_equal_transformers(
 def test_a_missing_tensor_is_one_line(tmp_path: Path) -> None:
     weights = tiny_llama.tensors(tiny_llama.SHAPE)
     del weights["model.layers.1.mlp.up_proj.weight"]
-    with (
-        open_checkpoint(tiny_llama.write(tmp_path, weights=weights)) as checkpoint,
-        pytest.raises(CorruptCheckpointError, match=r"no tensor model\.layers\.1\.mlp\.up_proj"),
-    ):
-        all_logits(checkpoint, ReferenceKernels(), [[1]])
+    with pytest.raises(CorruptCheckpointError, match=r"no tensor model\.layers\.1\.mlp\.up_proj"):
+        open_checkpoint(tiny_llama.write(tmp_path, weights=weights))
 
 
 @pytest.fixture(scope="module")

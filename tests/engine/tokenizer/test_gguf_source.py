@@ -16,8 +16,7 @@ from paceline_engine.tokenizer import (
     UnsupportedTokenizerError,
     load_tokenizer,
 )
-from paceline_engine.tokenizer.gguf_metadata import read_gguf_metadata
-from paceline_engine.tokenizer.gguf_source import tokenizer_from_metadata
+from paceline_engine.tokenizer.gguf_source import tokenizer_from_metadata, tokenizer_metadata
 
 TINY: dict[str, Any] = {
     "tokenizer.ggml.model": "gpt2",
@@ -70,15 +69,54 @@ def test_a_whole_file(tmp_path: Path, version: int) -> None:
 
 def test_other_keys_are_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
-    path.write_bytes(file_of({"a.b": 5, "c.d": ["x", "é"]}))
-    assert read_gguf_metadata(path) == {"a.b": 5, "c.d": ["x", "é"]}
-    assert read_gguf_metadata(path, lambda key: key == "a.b") == {"a.b": 5}
+    path.write_bytes(file_of({"a.b": 5, "tokenizer.d": ["x", "é"]}))
+    assert tokenizer_metadata(path) == {"tokenizer.d": ["x", "é"]}
+
+
+@pytest.mark.behaviour(
+    "unused ids of a GGUF vocabulary are never drawn: at its end they are no ids",
+    report="padding tokens of a GGUF file are sampled and end in an error or in noise",
+)
+def test_unused_ids_are_not_drawn() -> None:
+    padded = TINY | {
+        "tokenizer.ggml.tokens": [*TINY["tokenizer.ggml.tokens"], "[PAD7]", "[PAD8]"],
+        "tokenizer.ggml.token_type": [*TINY["tokenizer.ggml.token_type"], 5, 5],
+    }
+    tokenizer = tokenizer_from_metadata(padded)
+    assert tokenizer.vocab_size == 7
+    assert tokenizer.unsampled_ids == (4,)
+    assert tokenizer.encode("[PAD7]<unused>", parse_special=True).count(4) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "begins"),
+    [
+        ("smollm", None, False),
+        ("smollm", True, True),
+        ("qwen2", None, False),
+        ("llama-bpe", None, True),
+        ("llama3", None, True),
+        ("llama-bpe", False, False),
+    ],
+)
+def test_whether_a_prompt_has_a_bos(kind: str, key: bool | None, begins: bool) -> None:
+    """Where the file is silent the kind decides, as in llama.cpp."""
+    metadata = TINY | {"tokenizer.ggml.pre": kind}
+    metadata.pop("tokenizer.ggml.add_bos_token")
+    if key is not None:
+        metadata["tokenizer.ggml.add_bos_token"] = key
+    expected = [0, 2] if begins else [2]
+    assert tokenizer_from_metadata(metadata).encode("b") == expected
 
 
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"ggml.model": "llama"}, UnsupportedTokenizerError, "tokenizer model 'llama'"),
+        ({"ggml.model": "t5"}, UnsupportedTokenizerError, "tokenizer model 't5'"),
+        ({"ggml.pre": "default"}, UnsupportedTokenizerError, "pre-tokenizer 'default'"),
+        ({"ggml.add_eos_token": True}, UnsupportedTokenizerError, "end with a token"),
+        ({"ggml.token_type": [5] * 7}, TokenizerLoadError, "every token is marked as unused"),
+        ({"ggml.add_bos_token": "x"}, TokenizerLoadError, "neither true nor false"),
         ({"ggml.pre": "mystery"}, UnsupportedTokenizerError, "pre-tokenizer 'mystery'"),
         ({"ggml.model": 5}, TokenizerLoadError, "lacks the text tokenizer.ggml.model"),
         ({"ggml.tokens": "x"}, TokenizerLoadError, "lacks the list tokenizer.ggml.tokens"),
@@ -104,19 +142,19 @@ def test_what_does_not_fit_is_one_line_with_the_file(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "broken"),
+        (b"", "not a GGUF file"),
         (b"GG", "not a GGUF file"),
         (b"PK\x03\x04" + bytes(64), "not a GGUF file"),
         (file_of(TINY, version=1), "version 1"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**40), "broken"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 2**63), "broken"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + _string("k") + struct.pack("<I", 99), "broken"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**40), "damaged"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 2**63), "damaged"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + _string("k") + struct.pack("<I", 99), "damaged"),
         (
             b"GGUF"
             + struct.pack("<IQQ", 3, 0, 1)
             + _string("k")
             + struct.pack("<IIQ", 9, 5, 2**62),
-            "broken",
+            "damaged",
         ),
     ],
 )

@@ -17,7 +17,7 @@ from paceline_engine.tokenizer import (
     UnsupportedTokenizerError,
     load_tokenizer,
 )
-from paceline_engine.tokenizer.gguf_metadata import read_gguf_metadata
+from paceline_engine.tokenizer.gguf_source import tokenizer_metadata
 from tests.engine.tokenizer.fixtures.texts import texts
 
 CHAT = [
@@ -44,7 +44,7 @@ def smollm2_library(metadata: dict[str, Any]) -> Library:
 def folder(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model's tokenizer in the form of a Hugging Face directory."""
     path = tmp_path_factory.mktemp("smollm2")
-    metadata = read_gguf_metadata(model_path, lambda key: key.startswith("tokenizer."))
+    metadata = tokenizer_metadata(model_path)
     smollm2_library(dict(metadata)).save(str(path / "tokenizer.json"))
     write(
         path / "tokenizer_config.json",
@@ -159,7 +159,7 @@ def two_around() -> processors.PostProcessor:
     [
         (Library(WordPiece({"[UNK]": 0})), "model WordPiece, decoder None"),
         (tiny(decoder=decoders.Metaspace()), "model BPE, decoder Metaspace"),
-        (tiny(normalizer=normalizers.NFC()), "normalizer NFC"),
+        (tiny(normalizer=normalizers.NFKC()), "normalizer NFKC"),
         (tiny(post_processor=two_around()), "puts 2 tokens around a prompt"),
     ],
 )
@@ -176,16 +176,18 @@ def test_unknown_kinds_are_refused_in_one_line(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("tokenizer.json", None, "cannot read"),
-        ("tokenizer.json", "{", "broken"),
+        ("tokenizer.json", None, "does not exist"),
+        ("tokenizer.json", "{", "no readable JSON"),
         ("tokenizer.json", "[]", "not a JSON object"),
         ("tokenizer.json", '{"model": []}', "model is not a JSON object"),
         ("tokenizer.json", '{"model": {}, "decoder": "x"}', "decoder is not a JSON object"),
         ("tokenizer.json", '{"normalizer": [1]}', "normalizer is not a JSON object"),
-        ("tokenizer.json", "[" * 100_000, "broken"),
+        ("tokenizer.json", "[" * 100_000, "nested too deeply"),
         ("chat_template.jinja", "\xff", "chat_template.jinja is broken"),
-        ("tokenizer_config.json", "{", "broken"),
-        ("config.json", "\xff", "broken"),
+        ("tokenizer_config.json", "{", "no readable JSON"),
+        ("config.json", "\xff", "no readable JSON"),
+        ("config.json", '{"eos_token_id": 7}', "eos_token_id 7 is none of its 7 ids"),
+        ("generation_config.json", '{"eos_token_id": ["x"]}', "eos_token_id x is none of"),
         ("tokenizer_config.json", '{"chat_template": "{% if %}"}', "chat template, line 1"),
     ],
 )
@@ -205,6 +207,6 @@ def test_a_pipeline_the_library_rejects_is_one_line(tmp_path: Path) -> None:
     description = json.loads(tiny().to_str())
     description["model"]["merges"] = [["a", "q"]]
     write(tmp_path / "tokenizer.json", **description)
-    with pytest.raises(TokenizerLoadError, match=r"tokenizer\.json is broken") as refused:
+    with pytest.raises(TokenizerLoadError, match=r"tokenizer\.json: is broken") as refused:
         load_tokenizer(str(tmp_path))
     assert "\n" not in str(refused.value)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from paceline_engine.weights import CorruptCheckpointError, open_checkpoint, read_model_config
+from paceline_engine.weights.gguf_names import gguf_name
 from tests.support import tiny_gguf, tiny_llama
 
 
@@ -50,6 +51,25 @@ def test_a_tensor_of_another_shape_is_named(
         if form == "gguf"
         else tiny_llama.write(tmp_path / "m", tiny_gguf.SHAPE, weights)
     )
+    with pytest.raises(CorruptCheckpointError) as raised:
+        read_model_config(path)
+    stored = name if form == "safetensors" else gguf_name(name)
+    assert f"tensor {stored} of shape {list(shape)} where " in str(raised.value)
+
+
+@pytest.mark.parametrize("form", ["gguf", "safetensors"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_refused_with_their_tensor(
+    tmp_path: Path, value: float, form: str
+) -> None:
+    name = "model.layers.0.mlp.up_proj.weight"
+    weights = tiny_llama.tensors(tiny_gguf.SHAPE)
+    weights[name][3, 5] = value
+    path = (
+        tiny_gguf.write(tmp_path / "m.gguf", weights)
+        if form == "gguf"
+        else tiny_llama.write(tmp_path / "m", tiny_gguf.SHAPE, weights)
+    )
     with open_checkpoint(path) as checkpoint, pytest.raises(CorruptCheckpointError) as raised:
         checkpoint.tensor(name)
-    assert f"tensor {name} of shape {list(shape)} where " in str(raised.value)
+    assert "not finite" in str(raised.value)

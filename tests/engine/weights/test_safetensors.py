@@ -82,12 +82,6 @@ def test_shape_of_the_model(model: Path) -> None:
     assert (config.head_dim, config.num_heads, config.num_kv_heads) == (16, 6, 2)
     assert config.rope_theta == 5_000.0
     assert not config.tied_embeddings
-    assert config.eos_token_ids == (2,)
-
-
-def test_generation_config_has_the_last_word_on_ends(model: Path) -> None:
-    (model / "generation_config.json").write_text(json.dumps({"eos_token_id": [9, 4]}))
-    assert read_model_config(model).eos_token_ids == (4, 9)
 
 
 def test_rope_parameters_of_newer_configurations_are_read(tmp_path: Path) -> None:
@@ -107,9 +101,21 @@ def test_a_cut_file_is_one_line(model: Path, length: int) -> None:
 
 
 CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
-    "another family": ({"model_type": "gemma"}, "'gemma'; supported is 'llama'"),
-    "RoPE scaling": ({"rope_scaling": {"rope_type": "llama3"}}, "llama3 RoPE scaling"),
-    "bias": ({"attention_bias": True}, "bias tensors"),
+    "another family": ({"model_type": "gemma"}, "'gemma'; supported is one of 'llama'"),
+    "RoPE scaling": ({"rope_scaling": {"rope_type": "spiral"}}, "spiral RoPE scaling"),
+    "partial RoPE": ({"partial_rotary_factor": 0.5}, "rotates 0.5 of a head"),
+    "RoPE by layer": (
+        {"rope_parameters": {"full_attention": {"rope_theta": 1e4}}},
+        "for each kind of layer",
+    ),
+    "multimodal RoPE": (
+        {"rope_scaling": {"type": "default", "mrope_section": [1, 2]}},
+        "multimodal RoPE",
+    ),
+    "layers of another kind": (
+        {"model_type": "mistral", "sliding_window": 4, "layer_types": ["linear", "linear"]},
+        "layer_types other than",
+    ),
     "activation": ({"hidden_act": "gelu"}, "activation 'gelu'"),
     "quantised": ({"quantization_config": {"quant_method": "gptq"}}, "is quantised"),
 }
@@ -133,13 +139,63 @@ def test_a_broken_configuration_is_one_line(model: Path, content: str) -> None:
 
 
 def test_integer_weights_are_refused(model: Path) -> None:
-    save_file(as_torch(torch.float32) | {NAME: torch.zeros(2, 2, dtype=torch.int8)},
-              model / "model.safetensors")  # fmt: skip
+    weights = as_torch(torch.float32)
+    save_file(weights | {NAME: weights[NAME].to(torch.int8)}, model / "model.safetensors")
     with (
         open_checkpoint(model) as checkpoint,
         pytest.raises(UnsupportedModelError, match="quantised weights"),
     ):
         checkpoint.tensor(NAME)
+
+
+def test_a_tensor_of_no_use_is_named(model: Path) -> None:
+    """A bias that would be left out changes every answer."""
+    bias = {"model.layers.0.self_attn.q_proj.bias": torch.zeros(96)}
+    save_file(as_torch(torch.float32) | bias, model / "model.safetensors")
+    with pytest.raises(UnsupportedModelError, match=r"q_proj\.bias, which a llama of this"):
+        read_model_config(model)
+
+
+def test_buffers_of_older_exports_are_passed_over(model: Path) -> None:
+    buffer = {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.zeros(8)}
+    save_file(as_torch(torch.float32) | buffer, model / "model.safetensors")
+    assert read_model_config(model).num_layers == 2
+
+
+def test_double_precision_is_narrowed(model: Path) -> None:
+    save_file(as_torch(torch.float64), model / "model.safetensors")
+    with open_checkpoint(model) as checkpoint:
+        assert np.array_equal(checkpoint.tensor(NAME), tiny_llama.tensors(tiny_llama.SHAPE)[NAME])
+
+
+def test_the_whole_file_comes_before_an_index(model: Path) -> None:
+    """As in transformers."""
+    (model / "model.safetensors.index.json").write_text('{"weight_map": {"x": "gone"}}')
+    assert read_model_config(model).num_layers == 2
+
+
+@pytest.mark.parametrize(
+    "place", ["../other.safetensors", "/etc/passwd", "a/b.safetensors", "..", "", 5]
+)
+def test_an_index_may_not_point_outside(model: Path, place: object) -> None:
+    files = {**shard(model), NAME: place}
+    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    with pytest.raises(CorruptCheckpointError, match="no file name"):
+        read_model_config(model)
+
+
+def test_a_tensor_that_is_not_where_the_index_says_is_named(model: Path) -> None:
+    files = shard(model)
+    files[NAME] = next(file for file in files.values() if file != files[NAME])
+    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    with pytest.raises(CorruptCheckpointError, match="the index puts there"):
+        read_model_config(model)
+
+
+def test_another_format_is_named(model: Path) -> None:
+    (model / "model.safetensors").rename(model / "pytorch_model.bin")
+    with pytest.raises(UnsupportedModelError, match=r"pytorch_model\.bin and no model\.saf"):
+        read_model_config(model)
 
 
 def test_reading_a_shape_loads_no_torch(model: Path) -> None:

@@ -22,6 +22,16 @@ class Kernels(Protocol):
         """Adds x to `residual` in place and returns the RMS norm of the sum."""
         ...
 
+    def head_norm(self, qkv: torch.Tensor, weight: torch.Tensor, eps: float) -> None:
+        """RMS norm of each of the first heads of every row, in place.
+
+        Args:
+            qkv: [rows, (heads + 2 kv_heads) * head_dim]: queries, keys, values.
+            weight: [heads + kv_heads, head_dim].
+            eps: As in `rms_norm`.
+        """
+        ...
+
     def rope_store(
         self, qkv: torch.Tensor, rotary: RotaryTable, batch: StepBatch, cache: LayerCache
     ) -> None:
@@ -37,7 +47,7 @@ class Kernels(Protocol):
         ...
 
     def paged_attention(
-        self, qkv: torch.Tensor, batch: StepBatch, cache: LayerCache
+        self, qkv: torch.Tensor, batch: StepBatch, cache: LayerCache, window: int = 0
     ) -> torch.Tensor:
         """Causal attention of each chunk over its sequence's cache, the chunk included.
 
@@ -45,6 +55,7 @@ class Kernels(Protocol):
             qkv: As `rope_store` left it; queries are scaled by 1 / sqrt(head_dim) here.
             batch: Tables, starts and contexts are used.
             cache: Holds the chunk's own keys and values already.
+            window: Tokens that a token sees, itself included; 0 for all.
 
         Returns:
             [rows, heads * head_dim].

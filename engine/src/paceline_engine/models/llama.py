@@ -1,4 +1,7 @@
-"""Llama-shaped decoders: Llama, SmolLM2."""
+"""Llama-shaped decoders: Llama, SmolLM2, Mistral, Qwen2, Qwen3.
+
+One model for all: in what they differ is data, in `ModelConfig`.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from numpy.typing import NDArray
 
 from paceline_engine.kernels.base import Kernels
 from paceline_engine.kernels.operands import LayerCache, RotaryTable, StepBatch
-from paceline_engine.layers.attention import Attention
+from paceline_engine.layers.attention import Attention, HeadNorm
 from paceline_engine.layers.feed_forward import FeedForward
 from paceline_engine.layers.linear import Linear
 from paceline_engine.layers.rotary import rotary_table
 from paceline_engine.weights.checkpoint import Checkpoint
+from paceline_engine.weights.model_config import ModelConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,13 @@ class LlamaModel:
         self._kernels = kernels
         self._eps = config.rms_norm_eps
         self._embedding = _owned(checkpoint.tensor("model.embed_tokens.weight"))
-        rotary = rotary_table(config.head_dim, config.rope_theta, max_model_len)
+        rotary = rotary_table(
+            config.head_dim,
+            config.rope_theta,
+            max_model_len,
+            config.rope_divisors,
+            config.rope_amplitude,
+        )
         self._blocks = [
             _load_block(checkpoint, layer, rotary, kernels) for layer in range(config.num_layers)
         ]
@@ -88,18 +98,50 @@ class LlamaModel:
         return self._kernels.add_rms_norm(change, residual, weight, self._eps)
 
 
-def _load_block(checkpoint: Checkpoint, layer: int, rotary: RotaryTable, kernels: Kernels) -> Block:
-    def read(part: str) -> NDArray[np.float32]:
-        return checkpoint.tensor(f"model.layers.{layer}.{part}.weight")
+class _LayerReader:
+    """Reads the parts of one block."""
 
-    qkv = Linear.stacked(*(read(f"self_attn.{part}_proj") for part in "qkv"))
-    gate_up = Linear.stacked(read("mlp.gate_proj"), read("mlp.up_proj"))
-    return Block(
-        attention_norm=_owned(read("input_layernorm")),
-        attention=Attention(qkv, Linear(_owned(read("self_attn.o_proj"))), rotary, kernels),
-        feed_forward_norm=_owned(read("post_attention_layernorm")),
-        feed_forward=FeedForward(gate_up, Linear(_owned(read("mlp.down_proj"))), kernels),
+    def __init__(self, checkpoint: Checkpoint, layer: int) -> None:
+        self._checkpoint = checkpoint
+        self._prefix = f"model.layers.{layer}"
+
+    def array(self, part: str) -> NDArray[np.float32]:
+        return self._checkpoint.tensor(f"{self._prefix}.{part}")
+
+    def norm(self, part: str) -> torch.Tensor:
+        return _owned(self.array(f"{part}.weight"))
+
+    def linear(self, *parts: str, has_bias: bool) -> Linear:
+        """One product of the stacked projections."""
+        weights = [self.array(f"{part}.weight") for part in parts]
+        biases = [self.array(f"{part}.bias") for part in parts] if has_bias else []
+        return Linear.stacked(weights, biases)
+
+
+def _load_block(checkpoint: Checkpoint, layer: int, rotary: RotaryTable, kernels: Kernels) -> Block:
+    config, reader = checkpoint.config, _LayerReader(checkpoint, layer)
+    attention = Attention(
+        reader.linear(*(f"self_attn.{part}_proj" for part in "qkv"), has_bias=config.qkv_bias),
+        reader.linear("self_attn.o_proj", has_bias=config.output_bias),
+        rotary,
+        kernels,
+        head_norm=_head_norm(reader, config) if config.qk_norm else None,
+        window=config.window(layer),
     )
+    gate_up = reader.linear("mlp.gate_proj", "mlp.up_proj", has_bias=config.mlp_bias)
+    down = reader.linear("mlp.down_proj", has_bias=config.mlp_bias)
+    return Block(
+        attention_norm=reader.norm("input_layernorm"),
+        attention=attention,
+        feed_forward_norm=reader.norm("post_attention_layernorm"),
+        feed_forward=FeedForward(gate_up, down, kernels),
+    )
+
+
+def _head_norm(reader: _LayerReader, config: ModelConfig) -> HeadNorm:
+    query, key = reader.norm("self_attn.q_norm"), reader.norm("self_attn.k_norm")
+    weight = torch.cat((query.expand(config.num_heads, -1), key.expand(config.num_kv_heads, -1)))
+    return HeadNorm(weight.contiguous(), config.rms_norm_eps)
 
 
 def _owned(array: NDArray[np.float32]) -> torch.Tensor:

@@ -27,6 +27,8 @@ from paceline_engine.tokenizer.gguf_source import load_gguf
 from paceline_engine.tokenizer.hf_source import load_hf_directory
 from paceline_engine.tokenizer.incremental import IncrementalDecoder
 from paceline_engine.tokenizer.tokenizer import Tokenizer
+from paceline_engine.weights.checkpoint import is_directory
+from paceline_engine.weights.errors import CheckpointError
 
 __all__ = [
     "ChatTemplateError",
@@ -54,4 +56,9 @@ def load_tokenizer(model_path: str | None) -> Tokenizer:
     if model_path is None:
         return byte_tokenizer()
     path = Path(model_path)
-    return load_hf_directory(path) if path.is_dir() else load_gguf(path)
+    try:
+        return load_hf_directory(path) if is_directory(path) else load_gguf(path)
+    except CheckpointError as error:
+        raise TokenizerLoadError(str(error)) from error
+    except RecursionError as error:
+        raise TokenizerLoadError(f"{path}: the chat template is nested too deeply") from error

@@ -2,7 +2,8 @@
 
 A GGUF file names how text is cut before merging (`tokenizer.ggml.pre`) but does not say
 what the name means; each name here was compared with llama.cpp. Unknown names are
-refused, because a wrong cut gives wrong ids without any error.
+refused, because a wrong cut gives wrong ids without any error. One thing is not as in
+llama.cpp: Qwen's tokenizer composes characters (NFC) first, and so it is done here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 from tokenizers import AddedToken, Regex
 from tokenizers import Tokenizer as BpeLibrary
 from tokenizers.models import BPE
+from tokenizers.normalizers import NFC
 from tokenizers.pre_tokenizers import ByteLevel, Digits, PreTokenizer, Split
 from tokenizers.pre_tokenizers import Sequence as InOrder
 
@@ -47,27 +49,47 @@ def _words(digits: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How one kind cuts text; `whole_words` takes a word of the vocabulary unmerged."""
+    """How one kind treats text.
+
+    Attributes:
+        cut: Makes the pre-tokenizer.
+        whole_words: Whether a word of the vocabulary is taken unmerged.
+        composes: Whether characters are composed (NFC) first.
+        adds_bos: Whether a prompt begins with a token of its own where the file is silent.
+    """
 
     cut: Callable[[], PreTokenizer]
     whole_words: bool = False
+    composes: bool = False
+    adds_bos: bool = False
 
 
 KINDS: Final[Mapping[str, _Kind]] = {
     "gpt-2": _Kind(lambda: ByteLevel(add_prefix_space=False)),
-    "llama-bpe": _Kind(lambda: _split_by(_words(r"\p{N}{1,3}")), whole_words=True),
-    "qwen2": _Kind(lambda: _split_by(_words(r"\p{N}"))),
+    "llama-bpe": _Kind(lambda: _split_by(_words(r"\p{N}{1,3}")), whole_words=True, adds_bos=True),
+    "qwen2": _Kind(lambda: _split_by(_words(r"\p{N}")), composes=True),
     "smollm": _Kind(
         lambda: InOrder([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
     ),
 }
+# Further names that llama.cpp treats alike.
+ALIASES: Final[Mapping[str, str]] = {
+    "llama3": "llama-bpe",
+    "llama-v3": "llama-bpe",
+    "deepseek-r1-qwen": "qwen2",
+}
 
 
-def _kind(name: str) -> _Kind:
+def kind_named(name: str) -> _Kind:
+    """The kind that a file calls `name`.
+
+    Raises:
+        UnsupportedTokenizerError: It is unknown.
+    """
     try:
-        return KINDS[name]
+        return KINDS[ALIASES.get(name, name)]
     except KeyError:
-        known = ", ".join(sorted(KINDS))
+        known = ", ".join(sorted({*KINDS, *ALIASES}))
         raise UnsupportedTokenizerError(
             f"pre-tokenizer {name!r} is not supported (supported: {known})"
         ) from None
@@ -93,7 +115,7 @@ def build_bpe(
         UnsupportedTokenizerError: The kind is unknown.
         TokenizerLoadError: A merge does not fit the vocabulary.
     """
-    chosen = _kind(kind)
+    chosen = kind_named(kind)
     vocabulary = {token: token_id for token_id, token in enumerate(tokens)}
     if len(vocabulary) != len(tokens):
         raise TokenizerLoadError("two ids share one token text")
@@ -108,6 +130,8 @@ def build_bpe(
     except Exception as error:  # the library raises nothing narrower
         raise TokenizerLoadError(f"vocabulary and merges do not fit: {error}") from error
     library = BpeLibrary(model)
+    if chosen.composes:
+        library.normalizer = NFC()
     library.pre_tokenizer = chosen.cut()
     library.add_special_tokens([_exact(text) for text in specials])
     library.add_tokens([_exact(text) for text in added])

@@ -1,13 +1,14 @@
 """Tokenizer from a Hugging Face directory: `tokenizer.json` and the files beside it.
 
 Unlike GGUF, `tokenizer.json` says itself how text is cut, so its own pipeline runs. Only
-byte-level BPE without a normalizer is taken: elsewhere the bytes of an id are not known
-from its text alone, which streaming needs.
+pipelines of `hf_pipeline` are taken: elsewhere the bytes of an id are not known from its
+text alone, which streaming needs.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,17 +18,18 @@ from tokenizers import Tokenizer as BpeLibrary
 from paceline_engine.tokenizer.byte_pair import keep_specials_plain, plain_encoder
 from paceline_engine.tokenizer.chat_template import ChatTemplate
 from paceline_engine.tokenizer.errors import TokenizerLoadError, UnsupportedTokenizerError
+from paceline_engine.tokenizer.hf_pipeline import Pipeline, pipeline_of, without_prefix
 from paceline_engine.tokenizer.tokenizer import Tokenizer
-from paceline_engine.tokenizer.vocabulary import (
-    SpecialToken,
-    Vocabulary,
-    byte_level_bytes,
-    end_of_generation,
-)
+from paceline_engine.tokenizer.vocabulary import SpecialToken, Vocabulary, end_of_generation
+from paceline_engine.weights.errors import CheckpointError
+from paceline_engine.weights.file import ModelFile
+from paceline_engine.weights.json_object import read_json_object, read_json_object_if_there
 
 Json = Mapping[str, Any]
 
-_BYTE_LEVEL: Final = "ByteLevel"
+_FILE: Final = "tokenizer.json"
+# Far above any vocabulary; an id is an index into tables.
+_MOST_IDS: Final = 1 << 24
 
 
 def load_hf_directory(folder: Path) -> Tokenizer:
@@ -38,56 +40,65 @@ def load_hf_directory(folder: Path) -> Tokenizer:
     ids). Rows that pad the embedding beyond the last token are no ids: nothing draws them.
 
     Raises:
-        UnsupportedTokenizerError: The tokenizer is not byte-level BPE.
+        UnsupportedTokenizerError: The tokenizer is of no known kind.
         TokenizerLoadError: A file is missing or broken.
     """
-    description = _json(folder / "tokenizer.json", required=True)
-    _refuse_unknown(description, folder)
+    path = folder / _FILE
+    try:
+        return _load(folder)
+    except CheckpointError as error:
+        raise TokenizerLoadError(str(error)) from error
+    except UnsupportedTokenizerError as error:
+        raise UnsupportedTokenizerError(f"{path}: {error}") from error
+    except TokenizerLoadError as error:
+        raise TokenizerLoadError(f"{path}: {error}") from error
+
+
+def _load(folder: Path) -> Tokenizer:
+    description = read_json_object(folder / _FILE)
+    pipeline = pipeline_of(description)
     try:
         library = BpeLibrary.from_str(json.dumps(description))
     except Exception as error:  # the library raises nothing narrower
-        raise TokenizerLoadError(f"{folder}/tokenizer.json is broken: {error}") from error
-    options = _json(folder / "tokenizer_config.json")
-    vocabulary = _vocabulary(library, description, options, folder)
-    template = _template(folder, options, vocabulary)
-    return Tokenizer(vocabulary, plain_encoder(keep_specials_plain(library)), template)
+        raise TokenizerLoadError(f"is broken: {error}") from error
+    options = read_json_object_if_there(folder / "tokenizer_config.json")
+    vocabulary = _vocabulary(library, _added(description), options, folder, pipeline)
+    return Tokenizer(
+        vocabulary,
+        plain_encoder(keep_specials_plain(library)),
+        _template(folder, options, vocabulary),
+        plain_encoder(without_prefix(description)) if pipeline.begins_only else None,
+    )
 
 
-def _refuse_unknown(description: Json, folder: Path) -> None:
-    kind = _section_type(description, "model", folder)
-    decoder = _section_type(description, "decoder", folder)
-    normalizer = _section_type(description, "normalizer", folder)
-    if kind != "BPE" or decoder != _BYTE_LEVEL or description.get("normalizer") is not None:
-        raise UnsupportedTokenizerError(
-            f"{folder}/tokenizer.json: model {kind}, decoder {decoder}, normalizer {normalizer} "
-            "is not supported (supported: byte-level BPE without normalizer)"
-        )
-
-
-def _section_type(description: Json, name: str, folder: Path) -> object:
-    section = description.get(name)
-    if section is None:
-        return None
-    if not isinstance(section, dict):
-        raise TokenizerLoadError(
-            f"{folder}/tokenizer.json is broken: {name} is not a JSON object; fetch the file again"
-        )
-    return section.get("type")
-
-
-def _vocabulary(library: BpeLibrary, description: Json, options: Json, folder: Path) -> Vocabulary:
+def _added(description: Json) -> list[Json]:
+    """Entries for tokens that are matched whole."""
     added = description.get("added_tokens") or []
-    table = {token_id: byte_level_bytes(text) for text, token_id in library.get_vocab().items()}
+    for token in added if isinstance(added, list) else [added]:
+        is_entry = isinstance(token, dict) and isinstance(token.get("content"), str)
+        if not is_entry or type(token.get("id")) is not int or not token["content"]:
+            raise TokenizerLoadError(f"is broken: {str(token)[:60]} is no added token")
+    return list(added)
+
+
+def _vocabulary(
+    library: BpeLibrary, added: list[Json], options: Json, folder: Path, pipeline: Pipeline
+) -> Vocabulary:
+    table = {token_id: pipeline.token_bytes(text) for text, token_id in library.get_vocab().items()}
     table.update({token["id"]: token["content"].encode() for token in added})
-    config = _json(folder / "config.json")
+    if not table or max(table) >= _MOST_IDS or min(table) < 0:
+        raise TokenizerLoadError("is broken: it has no ids, or ids out of all proportion")
+    count = max(table) + 1
     specials = tuple(_special(token) for token in added if token.get("special"))
-    bos = _bos(library, folder)
+    bos = _bos(library)
     return Vocabulary(
-        token_bytes=tuple(table.get(token_id, b"") for token_id in range(max(table) + 1)),
+        token_bytes=tuple(table.get(token_id, b"") for token_id in range(count)),
         specials=specials,
-        eos_token_ids=end_of_generation(specials, _declared_ends(library, options, folder, config)),
+        eos_token_ids=end_of_generation(specials, _declared_ends(library, options, folder, count)),
         bos_token_id=bos,
         adds_bos=bos is not None,
+        unsampled_ids=tuple(token_id for token_id in range(count) if token_id not in table),
+        prefix_space=pipeline.prefix_space,
     )
 
 
@@ -100,24 +111,30 @@ def _special(token: Json) -> SpecialToken:
     )
 
 
-def _bos(library: BpeLibrary, folder: Path) -> int | None:
+def _bos(library: BpeLibrary) -> int | None:
     """The token that the post-processor puts before every prompt, if any."""
     wrapped = library.encode("", add_special_tokens=True).ids
     if len(wrapped) > 1:
         raise UnsupportedTokenizerError(
-            f"{folder}/tokenizer.json puts {len(wrapped)} tokens around a prompt; "
+            f"puts {len(wrapped)} tokens around a prompt; "
             "at most one begin-of-sequence token is supported"
         )
     return wrapped[0] if wrapped else None
 
 
-def _declared_ends(library: BpeLibrary, options: Json, folder: Path, config: Json) -> list[int]:
+def _declared_ends(library: BpeLibrary, options: Json, folder: Path, count: int) -> list[int]:
     named = _token_text(options, "eos_token")
-    ids = [library.token_to_id(named)] if named else []
-    for source in (_json(folder / "generation_config.json"), config):
-        value = source.get("eos_token_id")
+    ids: list[object] = [library.token_to_id(named)] if named else []
+    for name in ("generation_config.json", "config.json"):
+        value = read_json_object_if_there(folder / name).get("eos_token_id")
         ids += value if isinstance(value, list) else [value]
-    return [token_id for token_id in ids if isinstance(token_id, int)]
+    return [_end(token_id, count) for token_id in ids if token_id is not None]
+
+
+def _end(token_id: object, count: int) -> int:
+    if type(token_id) is not int or not 0 <= token_id < count:
+        raise TokenizerLoadError(f"eos_token_id {str(token_id)[:60]} is none of its {count} ids")
+    return token_id
 
 
 def _template(folder: Path, options: Json, vocabulary: Vocabulary) -> ChatTemplate | None:
@@ -131,12 +148,12 @@ def _template(folder: Path, options: Json, vocabulary: Vocabulary) -> ChatTempla
 
 def _template_source(folder: Path, options: Json) -> str | None:
     path = folder / "chat_template.jinja"
-    if path.is_file():
+    if os.path.exists(path):
         return _text(path)
     source = options.get("chat_template")
     if isinstance(source, list):  # several templates by name
         named = [entry for entry in source if isinstance(entry, dict)]
-        source = {entry.get("name"): entry.get("template") for entry in named}.get("default")
+        source = next((e.get("template") for e in named if e.get("name") == "default"), None)
     return source if isinstance(source, str) else None
 
 
@@ -147,21 +164,8 @@ def _token_text(options: Json, name: str) -> str:
 
 
 def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise TokenizerLoadError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise TokenizerLoadError(f"{path} is broken: {error}; fetch the file again") from error
-
-
-def _json(path: Path, *, required: bool = False) -> Json:
-    if not path.is_file() and not required:
-        return {}
-    try:
-        value = json.loads(_text(path))
-    except (ValueError, RecursionError) as error:
-        raise TokenizerLoadError(f"{path} is broken: {error}; fetch the file again") from error
-    if not isinstance(value, dict):
-        raise TokenizerLoadError(f"{path} is broken: not a JSON object; fetch the file again")
-    return value
+    with ModelFile(path) as file:
+        try:
+            return file.read(0, file.size).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise TokenizerLoadError(f"beside it {path.name} is broken: {error}") from error

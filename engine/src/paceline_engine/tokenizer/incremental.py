@@ -16,7 +16,9 @@ class IncrementalDecoder:
 
     A code point whose bytes are spread over several tokens is held back until its last
     byte is there. The concatenation of all `push` results and `flush` equals
-    `Tokenizer.decode` of all ids. Each token costs O(its bytes), whatever came before.
+    `Tokenizer.decode` of all ids, but for the space that some vocabularies put before a
+    text: it is kept here, where a prompt goes before. Each token costs O(its bytes),
+    whatever came before.
     Not safe for use by two threads at once; make one for each stream.
     """
 

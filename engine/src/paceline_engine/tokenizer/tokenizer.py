@@ -28,6 +28,7 @@ class Tokenizer:
         vocabulary: Vocabulary,
         encode_plain: PlainEncoder,
         chat_template: ChatTemplate | None = None,
+        encode_inner: PlainEncoder | None = None,
     ) -> None:
         """Joins the parts.
 
@@ -36,9 +37,11 @@ class Tokenizer:
             encode_plain: Encodes text in which no special token is recognised; must be
                 safe to call from several threads.
             chat_template: None where the model has none.
+            encode_inner: The same for text that does not begin the prompt, where that differs.
         """
         self.vocabulary: Final = vocabulary
         self._encode_plain = encode_plain
+        self._encode_inner = encode_inner or encode_plain
         self._chat_template = chat_template
         self._special_ids = {token.text: token.token_id for token in vocabulary.specials}
         self.longest_token_bytes: Final = max(map(len, vocabulary.token_bytes))
@@ -48,6 +51,11 @@ class Tokenizer:
     def vocab_size(self) -> int:
         """Number of ids; every id below it decodes."""
         return len(self.vocabulary.token_bytes)
+
+    @property
+    def unsampled_ids(self) -> tuple[int, ...]:
+        """Ids below `vocab_size` that stand for nothing and must not be drawn, ascending."""
+        return self.vocabulary.unsampled_ids
 
     @property
     def eos_token_ids(self) -> tuple[int, ...]:
@@ -85,13 +93,17 @@ class Tokenizer:
         return ids
 
     def decode(self, token_ids: Iterable[int], *, skip_special: bool = True) -> str:
-        """Decodes ids; bytes that are not UTF-8 become U+FFFD.
+        """Decodes the ids of a whole text; bytes that are not UTF-8 become U+FFFD.
+
+        Where encoding puts a space before a text, it is taken away here, but not by
+        `incremental_decoder`, whose text goes on from a prompt.
 
         Raises:
             IndexError: An id outside the vocabulary.
         """
         decoder = self.incremental_decoder(skip_special=skip_special)
-        return decoder.push(token_ids) + decoder.flush()
+        text = decoder.push(token_ids) + decoder.flush()
+        return text.removeprefix(" ") if self.vocabulary.prefix_space else text
 
     def incremental_decoder(self, *, skip_special: bool = True) -> IncrementalDecoder:
         """A decoder for one streamed output."""
@@ -138,19 +150,19 @@ class Tokenizer:
         ids: list[int] = []
         start = 0
         for match in self._special.finditer(text):
-            ids += self._plain(text[start : match.start()], sentinel)
+            ids += self._plain(text[start : match.start()], sentinel, begins=not start)
             ids.append(self._special_ids[match.group(match.lastindex or 0)])
             start = match.end()
-        ids += self._plain(text[start:], sentinel)
+        ids += self._plain(text[start:], sentinel, begins=not start)
         return ids
 
-    def _plain(self, text: str, sentinel: str = "") -> list[int]:
+    def _plain(self, text: str, sentinel: str = "", *, begins: bool = True) -> list[int]:
         if sentinel:
             text = text.replace(sentinel, "")
         if not text:
             return []
         try:
-            return self._encode_plain(text)
+            return self._encode_plain(text) if begins else self._encode_inner(text)
         except UnicodeEncodeError as error:
             raise InvalidTextError(
                 f"the text holds a lone surrogate at character {error.start}"

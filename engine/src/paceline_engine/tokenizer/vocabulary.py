@@ -1,4 +1,4 @@
-"""Token table of a byte-level vocabulary: what each id stands for."""
+"""Token table of a vocabulary: what each id stands for."""
 
 from __future__ import annotations
 
@@ -50,6 +50,9 @@ class Vocabulary:
         eos_token_ids: End-of-generation set, ascending.
         bos_token_id: Begin-of-sequence id, None where the model has none.
         adds_bos: Whether a plain prompt starts with `bos_token_id`.
+        unsampled_ids: Ids below the last that stand for nothing and must not be drawn.
+        prefix_space: Whether encoding puts a space before a text, which decoding a whole
+            text takes away.
         shown: `token_bytes` with special tokens empty.
     """
 
@@ -58,6 +61,8 @@ class Vocabulary:
     eos_token_ids: tuple[int, ...]
     bos_token_id: int | None = None
     adds_bos: bool = False
+    unsampled_ids: tuple[int, ...] = ()
+    prefix_space: bool = False
     shown: tuple[bytes, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

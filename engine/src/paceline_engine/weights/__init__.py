@@ -1,9 +1,10 @@
 """Checkpoints: GGUF files and Hugging Face directories as one named set of fp32 tensors.
 
-No torch is imported here; the server reads a model's shape without it:
+No torch is imported here; the server reads a model's shape without it, and what needs numpy
+is imported when it is called:
 
     read_model_config(path: str | Path) -> ModelConfig
-        vocab_size, eos_token_ids, context_length (longest sequence), kv_bytes_per_token,
+        vocab_size, context_length (longest sequence), kv_bytes_per_token,
         resident_weight_bytes, ... Raises CheckpointError, whose text is one line.
 
 The memory plan is beside the runners and needs no torch either; see

@@ -4,35 +4,38 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from paceline_engine.weights.errors import CheckpointNotFoundError
+from paceline_engine.weights.errors import CheckpointNotFoundError, CorruptCheckpointError
 from paceline_engine.weights.model_config import ModelConfig
+
+if TYPE_CHECKING:  # the tokenizer reads headers without numpy
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Checkpoint(Protocol):
-    """Named fp32 tensors under Hugging Face's names, read from a memory map on demand.
+    """Named fp32 tensors under Hugging Face's names, read on demand.
 
     `model.embed_tokens`, `model.layers.N.self_attn.{q,k,v,o}_proj`, ... each followed by
-    `.weight`; linear weights are [out, in] with halves-rotated RoPE rows.
+    `.weight` or `.bias`; linear weights are [out, in] with halves-rotated RoPE rows. That all
+    tensors are there, in the right shapes, is checked when the checkpoint is opened.
     """
 
     config: ModelConfig
 
     def tensor(self, name: str) -> NDArray[np.float32]:
-        """Reads one tensor; the array may be a read-only view of the file.
+        """Reads one tensor into memory of its own.
 
         Raises:
-            CorruptCheckpointError: The tensor is absent or its bytes are cut short.
+            CorruptCheckpointError: The tensor is absent, cut short, not finite, or the file
+                changed since it was opened.
             UnsupportedModelError: Its storage type is unknown.
         """
         ...
 
     def close(self) -> None:
-        """Releases the memory map; arrays handed out stay valid."""
+        """Closes the files; arrays handed out stay valid."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -54,9 +57,9 @@ def read_model_config(path: str | Path) -> ModelConfig:
     Raises:
         CheckpointError: Missing, damaged or unsupported; one clear line.
     """
-    from paceline_engine.weights import gguf, safetensors  # noqa: PLC0415 (each needs its library)
+    from paceline_engine.weights import gguf, safetensors  # noqa: PLC0415 (numpy, gguf)
 
-    if _is_directory(path):
+    if is_directory(path):
         return safetensors.read_directory_config(Path(path))
     return gguf.read_file_config(Path(path))
 
@@ -70,14 +73,26 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     Raises:
         CheckpointError: Missing, damaged or unsupported; one clear line.
     """
-    from paceline_engine.weights import gguf, safetensors  # noqa: PLC0415
+    from paceline_engine.weights import gguf, safetensors  # noqa: PLC0415 (numpy, gguf)
 
-    if _is_directory(path):
+    if is_directory(path):
         return safetensors.SafetensorsCheckpoint(Path(path))
     return gguf.GgufCheckpoint(Path(path))
 
 
-def _is_directory(path: str | Path) -> bool:
-    if not Path(path).exists():
-        raise CheckpointNotFoundError(path, "does not exist; give a GGUF file or a directory")
+def is_directory(path: str | Path) -> bool:
+    """Whether a model's path leads to a directory, and not to a file.
+
+    Raises:
+        CheckpointError: It leads nowhere, or may not be followed.
+    """
+    try:
+        Path(path).stat()
+    except FileNotFoundError as error:
+        raise CheckpointNotFoundError(
+            path, "does not exist; give a GGUF file or a directory"
+        ) from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CorruptCheckpointError(path, f"cannot be read: {reason}") from error
     return Path(path).is_dir()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
+
+_LONGEST: Final = 600
 
 
 class CheckpointError(Exception):
@@ -10,11 +13,12 @@ class CheckpointError(Exception):
 
     Args:
         path: File or directory that was given.
-        reason: What is wrong and what to do, without a line break.
+        reason: What is wrong and what to do; line breaks and control characters, which a
+            damaged file may bring in, are taken out.
     """
 
     def __init__(self, path: str | Path, reason: str) -> None:
-        super().__init__(f"model {path}: {' '.join(reason.split())}")
+        super().__init__(f"model {_printable(str(path))}: {_printable(' '.join(reason.split()))}")
         self.path = Path(path)
         self.reason = reason
 
@@ -29,3 +33,8 @@ class CorruptCheckpointError(CheckpointError):
 
 class UnsupportedModelError(CheckpointError):
     """A well-formed checkpoint of a model this engine cannot run."""
+
+
+def _printable(text: str) -> str:
+    shown = "".join(character if character.isprintable() else "?" for character in text)
+    return shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "..."

@@ -1,20 +1,24 @@
 """Header of a GGUF file: metadata and where each tensor lies.
 
-Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Written here because the
-reader of the `gguf` package builds an array object for every token (seconds and a hundred
-megabytes), which the server process should not pay to learn a model's shape.
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, versions 2 and 3, little
+endian. Written here because the reader of the `gguf` package builds an array object for
+every token (seconds and 200 MB), which a server process should not pay to learn a model's
+shape and vocabulary. Neither numpy nor torch is needed.
 """
 
 from __future__ import annotations
 
 import math
-import mmap
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, TypeAlias
+from typing import BinaryIO, Final
 
 from paceline_engine.weights.errors import CorruptCheckpointError, UnsupportedModelError
+from paceline_engine.weights.file import ModelFile
+
+GgufScalar = str | int | float | bool
+GgufValue = GgufScalar | list[str] | list[int] | list[float] | list[bool]
 
 MAGIC: Final = b"GGUF"
 VERSIONS: Final = (2, 3)
@@ -22,12 +26,17 @@ DEFAULT_ALIGNMENT: Final = 32
 
 _STRING: Final = 8
 _ARRAY: Final = 9
+# GGUF value type -> struct code of one element.
 _SCALARS: Final = {
-    0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f",
-    7: "<?", 10: "<Q", 11: "<q", 12: "<d",
+    0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d",
 }  # fmt: skip
-
-MetadataValue: TypeAlias = "bool | int | float | str | list[MetadataValue]"
+# Far above what any file holds; a damaged count must not become an allocation.
+_MOST_KEYS: Final = 65_536
+_MOST_TENSORS: Final = 1 << 20
+_MOST_ELEMENTS: Final = 1 << 24
+_MOST_DIMENSIONS: Final = 4
+_LONGEST_TEXT: Final = 1 << 26
+_LONGEST_NAME: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,98 +64,143 @@ class GgufHeader:
     """Parsed header.
 
     Attributes:
-        metadata: Key-value section.
+        metadata: Key-value section, as far as it was wanted.
         tensors: Tensor directory by name.
         data_offset: First byte of the data section.
     """
 
-    metadata: dict[str, MetadataValue]
+    metadata: dict[str, GgufValue]
     tensors: dict[str, TensorEntry]
     data_offset: int
 
 
-def read_header(path: Path, data: mmap.mmap) -> GgufHeader:
-    """Parses the header of a mapped GGUF file.
+def read_header(file: ModelFile, wanted: Callable[[str], bool] = lambda _key: True) -> GgufHeader:
+    """Parses the header of a GGUF file.
+
+    Args:
+        file: The file.
+        wanted: Tells by its name whether a key is kept; others are parsed and dropped.
 
     Raises:
-        CorruptCheckpointError: Not GGUF, or cut short inside the header.
-        UnsupportedModelError: A version this reader does not know.
+        CorruptCheckpointError: Not GGUF, damaged, or cut short inside the header.
+        UnsupportedModelError: A version this reader does not know, or one part of several.
     """
-    if data[:4] != MAGIC:
-        raise CorruptCheckpointError(path, "is not a GGUF file (wrong magic); download it again")
-    cursor = _Cursor(data, 4)
-    try:
-        version = cursor.scalar("<I")
-        if version not in VERSIONS:
-            raise UnsupportedModelError(path, f"has GGUF version {version}, known are 2 and 3")
-        return _read_sections(cursor)
-    except (
-        struct.error,
-        UnicodeDecodeError,
-        KeyError,
-        OverflowError,
-        MemoryError,
-        RecursionError,  # arrays of arrays of arrays ...
-    ) as error:
+    cursor = _Cursor(file)
+    if cursor.raw(min(file.size, len(MAGIC))) != MAGIC:
         raise CorruptCheckpointError(
-            path, "has a damaged or truncated header; download the file again"
+            file.path, "is not a GGUF file (wrong magic); download it again"
+        )
+    try:
+        _check_version(file, int(cursor.scalar("I")))
+        return _read_sections(file, cursor, wanted)
+    except (struct.error, ValueError, OverflowError, MemoryError) as error:
+        raise CorruptCheckpointError(
+            file.path, f"has a damaged or truncated header ({error}); download the file again"
         ) from error
 
 
+def _check_version(file: ModelFile, version: int) -> None:
+    if version in VERSIONS:
+        return
+    if version and version & 0xFFFF == 0:
+        raise UnsupportedModelError(file.path, "is big endian, which is not supported")
+    raise UnsupportedModelError(
+        file.path, f"is GGUF version {version}; versions 2 and 3 are read; convert it anew"
+    )
+
+
 class _Cursor:
-    """Reads values one after the other."""
+    """Reads values one after the other; nothing is asked for that the file cannot hold."""
 
-    def __init__(self, data: mmap.mmap, position: int) -> None:
-        self._data = data
-        self.position = position
+    def __init__(self, file: ModelFile) -> None:
+        self._stream: BinaryIO = file.from_start()
+        self._left = file.size
+        self.position = 0
 
-    def scalar(self, layout: str) -> int:
-        (value,) = struct.unpack_from(layout, self._data, self.position)
-        self.position += struct.calcsize(layout)
-        return value  # type: ignore[no-any-return]  # struct returns Any; callers know the layout
+    def raw(self, size: int) -> bytes:
+        content = self._stream.read(size) if size <= self._left else b""
+        if len(content) != size:
+            raise struct.error("it ends too early")
+        self._left -= size
+        self.position += size
+        return content
 
-    def text(self) -> str:
-        length = self.scalar("<Q")
-        end = self.position + length
-        if end > len(self._data):
-            raise struct.error("string beyond the end of the file")
-        raw = self._data[self.position : end]
-        self.position = end
-        return raw.decode("utf-8")
+    def scalar(self, code: str) -> int | float | bool:
+        value: int | float | bool = struct.unpack(f"<{code}", self.raw(struct.calcsize(code)))[0]
+        return value
 
-    def value(self, kind: int) -> MetadataValue:
+    def count(self, most: int, what: str) -> int:
+        (count,) = struct.unpack("<Q", self.raw(8))
+        if count > most:
+            raise struct.error(f"{count} {what}")
+        return int(count)
+
+    def text(self, longest: int = _LONGEST_TEXT) -> str:
+        return self.raw(self.count(longest, "bytes of text")).decode("utf-8")
+
+    def value(self) -> GgufValue:
+        kind = int(self.scalar("I"))
         if kind == _STRING:
             return self.text()
-        if kind == _ARRAY:
-            return self._array()
-        return self.scalar(_SCALARS[kind])
+        return self._array() if kind == _ARRAY else self.scalar(_scalar_code(kind))
 
-    def _array(self) -> list[MetadataValue]:
-        kind, length = self.scalar("<I"), self.scalar("<Q")
-        if kind in (_STRING, _ARRAY):
-            return [self.value(kind) for _ in range(length)]
-        layout = f"<{length}{_SCALARS[kind][1]}"
-        values = struct.unpack_from(layout, self._data, self.position)
-        self.position += struct.calcsize(layout)
-        return list(values)
+    def _array(self) -> GgufValue:
+        kind = int(self.scalar("I"))
+        count = self.count(_MOST_ELEMENTS, "elements in one list")
+        if kind == _STRING:
+            return [self.text() for _ in range(count)]
+        code = _scalar_code(kind)
+        return list(struct.unpack(f"<{count}{code}", self.raw(count * struct.calcsize(code))))
 
 
-def _read_sections(cursor: _Cursor) -> GgufHeader:
-    num_tensors, num_keys = cursor.scalar("<Q"), cursor.scalar("<Q")
-    metadata: dict[str, MetadataValue] = {}
+def _scalar_code(kind: int) -> str:
+    if kind not in _SCALARS:
+        raise struct.error(f"unknown value type {kind}")
+    return _SCALARS[kind]
+
+
+def _read_sections(file: ModelFile, cursor: _Cursor, wanted: Callable[[str], bool]) -> GgufHeader:
+    num_tensors = cursor.count(_MOST_TENSORS, "tensors")
+    num_keys = cursor.count(_MOST_KEYS, "metadata keys")
+    metadata: dict[str, GgufValue] = {}
+    alignment: GgufValue = DEFAULT_ALIGNMENT
     for _ in range(num_keys):
-        key = cursor.text()
-        metadata[key] = cursor.value(cursor.scalar("<I"))
-    tensors = dict(_read_tensor(cursor) for _ in range(num_tensors))
-    alignment = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
-    if not isinstance(alignment, int) or alignment < 1:
-        raise struct.error("alignment is not a positive number")
-    data_offset = -(-cursor.position // alignment) * alignment
-    return GgufHeader(metadata, tensors, data_offset)
+        key = cursor.text(_LONGEST_NAME)
+        value = cursor.value()
+        if key in metadata:
+            raise struct.error(f"key {key} stands there twice")
+        if key == "general.alignment":
+            alignment = value
+        if key == "split.count" and value not in (0, 1):
+            raise UnsupportedModelError(
+                file.path, f"is one of {value} parts; merge them with `llama-gguf-split --merge`"
+            )
+        if wanted(key):
+            metadata[key] = value
+    tensors = _read_tensors(cursor, num_tensors)
+    return GgufHeader(metadata, tensors, _aligned(cursor.position, alignment))
 
 
-def _read_tensor(cursor: _Cursor) -> tuple[str, TensorEntry]:
-    name = cursor.text()
-    dimensions = [cursor.scalar("<Q") for _ in range(cursor.scalar("<I"))]
-    ggml_type, offset = cursor.scalar("<I"), cursor.scalar("<Q")
-    return name, TensorEntry(tuple(reversed(dimensions)), ggml_type, offset)
+def _aligned(position: int, alignment: GgufValue) -> int:
+    if isinstance(alignment, bool) or not isinstance(alignment, int) or alignment < 1:
+        raise struct.error("the alignment is no positive number")
+    return -(-position // alignment) * alignment
+
+
+def _read_tensors(cursor: _Cursor, count: int) -> dict[str, TensorEntry]:
+    tensors: dict[str, TensorEntry] = {}
+    for _ in range(count):
+        name = cursor.text(_LONGEST_NAME)
+        if name in tensors:
+            raise struct.error(f"tensor {name} stands there twice")
+        tensors[name] = _read_tensor(cursor)
+    return tensors
+
+
+def _read_tensor(cursor: _Cursor) -> TensorEntry:
+    num_dimensions = int(cursor.scalar("I"))
+    if num_dimensions > _MOST_DIMENSIONS:
+        raise struct.error(f"a tensor of {num_dimensions} dimensions")
+    dimensions = [int(cursor.scalar("Q")) for _ in range(num_dimensions)]
+    ggml_type, offset = int(cursor.scalar("I")), int(cursor.scalar("Q"))
+    return TensorEntry(tuple(reversed(dimensions)), ggml_type, offset)

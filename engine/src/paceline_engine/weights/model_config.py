@@ -12,7 +12,7 @@ class ModelConfig:
     """What the model, the memory plan and the server need to know of a checkpoint.
 
     Attributes:
-        architecture: Family name; `llama` covers Llama and SmolLM2.
+        architecture: Family name, a key of `FAMILIES`; `llama` covers Llama and SmolLM2.
         vocab_size: Rows of the embedding.
         hidden_size: Width of the residual stream.
         intermediate_size: Width of the feed-forward layer.
@@ -20,11 +20,17 @@ class ModelConfig:
         num_heads: Query heads.
         num_kv_heads: Key and value heads; divides `num_heads`.
         head_dim: Width of one head.
-        context_length: Longest sequence the model was trained for, in tokens.
+        context_length: Longest sequence that is computed as the model was trained, in tokens.
         rope_theta: Base of the rotary frequencies.
         rms_norm_eps: Epsilon of the norms.
         tied_embeddings: Whether the vocabulary head reuses the embedding.
-        eos_token_ids: End-of-generation set named by the checkpoint, ascending.
+        rope_divisors: Divisor of each rotary frequency; none means all are 1.
+        rope_amplitude: Factor of the rotary cosines and sines.
+        qkv_bias: Whether the query, key and value projections have biases.
+        output_bias: Whether attention's output projection has one.
+        mlp_bias: Whether the feed-forward projections have biases.
+        qk_norm: Whether each query and key head is normalised before it is rotated.
+        windows: Tokens each layer sees, itself included, 0 for all; none means 0 everywhere.
     """
 
     architecture: str
@@ -39,7 +45,14 @@ class ModelConfig:
     rope_theta: float
     rms_norm_eps: float
     tied_embeddings: bool
-    eos_token_ids: tuple[int, ...]
+    rope_divisors: tuple[float, ...] = ()
+    rope_amplitude: float = 1.0
+    qkv_bias: bool = False
+    output_bias: bool = False
+    mlp_bias: bool = False
+    qk_norm: bool = False
+    windows: tuple[int, ...] = ()
+    eos_token_ids: tuple[int, ...] = ()
 
     @property
     def q_size(self) -> int:
@@ -58,10 +71,13 @@ class ModelConfig:
 
     @property
     def layer_parameters(self) -> int:
-        """Parameters of one transformer block, norms included."""
+        """Parameters of one transformer block, norms and biases included."""
         attention = self.hidden_size * (self.qkv_size + self.q_size)
         feed_forward = 3 * self.hidden_size * self.intermediate_size
-        return attention + feed_forward + 2 * self.hidden_size
+        biases = self.qkv_bias * self.qkv_size + self.output_bias * self.hidden_size
+        biases += self.mlp_bias * (2 * self.intermediate_size + self.hidden_size)
+        norms = 2 * self.hidden_size + self.qk_norm * 2 * self.head_dim
+        return attention + feed_forward + biases + norms
 
     @property
     def num_parameters(self) -> int:
@@ -84,3 +100,7 @@ class ModelConfig:
     def kv_bytes_per_token(self) -> int:
         """Bytes of fp32 keys and values of one token over all layers."""
         return 2 * self.num_layers * self.kv_size * FP32_BYTES
+
+    def window(self, layer: int) -> int:
+        """Tokens that a token of layer `layer` sees, itself included; 0 for all."""
+        return self.windows[layer] if self.windows else 0

@@ -16,8 +16,9 @@ _POINTER, _INT, _FLOAT = c_void_p, c_int64, c_float
 _SIGNATURES: Final = {
     "rms_norm": [_POINTER] * 3 + [_INT] * 2 + [_FLOAT],
     "add_rms_norm": [_POINTER] * 4 + [_INT] * 2 + [_FLOAT],
+    "head_norm": [_POINTER] * 2 + [_INT] * 4 + [_FLOAT],
     "rope_store": [_POINTER] * 7 + [_INT] * 5,
-    "paged_attention": [_POINTER] * 7 + [_FLOAT] + [_INT] * 7,
+    "paged_attention": [_POINTER] * 7 + [_FLOAT] + [_INT] * 8,
     "silu_mul": [_POINTER] * 2 + [_INT] * 2,
 }
 LANES: Final = 8
@@ -41,6 +42,7 @@ class CpuKernels:
             function.argtypes, function.restype = argument_types, None
         self._rms_norm = library.paceline_rms_norm
         self._add_rms_norm = library.paceline_add_rms_norm
+        self._head_norm = library.paceline_head_norm
         self._rope_store = library.paceline_rope_store
         self._paged_attention = library.paceline_paged_attention
         self._silu_mul = library.paceline_silu_mul
@@ -60,6 +62,10 @@ class CpuKernels:
             x.data_ptr(), residual.data_ptr(), weight.data_ptr(), out.data_ptr(), *x.shape, eps
         )
         return out
+
+    def head_norm(self, qkv: torch.Tensor, weight: torch.Tensor, eps: float) -> None:
+        """See `Kernels.head_norm`."""
+        self._head_norm(qkv.data_ptr(), weight.data_ptr(), *qkv.shape, *weight.shape, eps)
 
     def rope_store(
         self, qkv: torch.Tensor, rotary: RotaryTable, batch: StepBatch, cache: LayerCache
@@ -82,7 +88,7 @@ class CpuKernels:
         )
 
     def paged_attention(
-        self, qkv: torch.Tensor, batch: StepBatch, cache: LayerCache
+        self, qkv: torch.Tensor, batch: StepBatch, cache: LayerCache, window: int = 0
     ) -> torch.Tensor:
         """See `Kernels.paged_attention`."""
         rows, width = qkv.shape
@@ -104,6 +110,7 @@ class CpuKernels:
             cache.block_size,
             width,
             batch.tables.shape[1],
+            window,
         )
         return out
 

@@ -22,6 +22,11 @@ class ReferenceKernels:
         """See `Kernels.add_rms_norm`."""
         return self.rms_norm(residual.add_(x), weight, eps)
 
+    def head_norm(self, qkv: torch.Tensor, weight: torch.Tensor, eps: float) -> None:
+        """See `Kernels.head_norm`; Dehghani et al., arXiv:2302.05442."""
+        heads = qkv.view(qkv.shape[0], -1, weight.shape[1])[:, : weight.shape[0]]
+        heads.copy_(self.rms_norm(heads, weight, eps))
+
     def rope_store(
         self, qkv: torch.Tensor, rotary: RotaryTable, batch: StepBatch, cache: LayerCache
     ) -> None:
@@ -39,14 +44,14 @@ class ReferenceKernels:
         cache.values[blocks, :, offsets] = values
 
     def paged_attention(
-        self, qkv: torch.Tensor, batch: StepBatch, cache: LayerCache
+        self, qkv: torch.Tensor, batch: StepBatch, cache: LayerCache, window: int = 0
     ) -> torch.Tensor:
         """See `Kernels.paged_attention`."""
         heads = qkv.view(qkv.shape[0], -1, cache.head_dim)[:, : -2 * cache.kv_heads]
         starts = batch.starts.tolist()
         return torch.cat(
             [
-                _attend(heads[start:end], table, context, cache)
+                _attend(heads[start:end], table, context, cache, window)
                 for start, end, table, context in zip(
                     starts[:-1], starts[1:], batch.tables, batch.contexts.tolist(), strict=True
                 )
@@ -60,7 +65,7 @@ class ReferenceKernels:
 
 
 def _attend(
-    query: torch.Tensor, table: torch.Tensor, context: int, cache: LayerCache
+    query: torch.Tensor, table: torch.Tensor, context: int, cache: LayerCache, window: int
 ) -> torch.Tensor:
     """Attention of one chunk [tokens, heads, head_dim] -> [tokens, heads * head_dim]."""
     tokens, num_heads, head_dim = query.shape
@@ -71,6 +76,9 @@ def _attend(
     values = cache.values[used].permute(1, 0, 2, 3).flatten(1, 2)[:, :length]
     scores = query.transpose(0, 1) @ keys.repeat_interleave(group, 0) / math.sqrt(head_dim)
     positions = torch.arange(length)
-    hidden = positions > positions[context:].unsqueeze(1)
+    asking = positions[context:].unsqueeze(1)
+    hidden = positions > asking
+    if window:
+        hidden |= positions <= asking - window
     weights = scores.masked_fill(hidden, -torch.inf).softmax(-1)
     return (weights @ values.repeat_interleave(group, 0)).transpose(0, 1).flatten(1)

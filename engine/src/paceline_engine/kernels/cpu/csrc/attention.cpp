@@ -3,7 +3,8 @@
 // A work item is (sequence, KV head, tile of query tokens). Its rows are the query heads that
 // share the KV head, for each token of the tile. Keys are walked in panels of whole blocks
 // with an online softmax. Panels start at position 0 whatever the chunk, and rows never mix,
-// so a row's result is the same bit by bit alone, in a batch, decoded or prefilled.
+// so a row's result is the same bit by bit alone, in a batch, decoded or prefilled. With a
+// window a row reads the panels that hold one of its last tokens, and no other.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -90,10 +91,11 @@ void multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride
   }
 }
 
-// Scores of one row to probabilities relative to the row's running maximum; keys at or
-// beyond `visible` get probability 0.
-void soften(float* scores, int64_t visible, int64_t panel, float* maximum, float* total,
-            float* out, int64_t head_dim) {
+// Scores of one row to probabilities relative to the row's running maximum; keys before
+// `first` and at or beyond `visible` get probability 0.
+void soften(float* scores, int64_t first, int64_t visible, int64_t panel, float* maximum,
+            float* total, float* out, int64_t head_dim) {
+  std::fill(scores, scores + first, -std::numeric_limits<float>::infinity());
   std::fill(scores + visible, scores + panel, -std::numeric_limits<float>::infinity());
   __m256 lane_max = _mm256_loadu_ps(scores);
   for (int64_t i = kLanes; i < panel; i += kLanes)
@@ -108,6 +110,7 @@ void soften(float* scores, int64_t visible, int64_t panel, float* maximum, float
     const __m256 p = paceline::exp(_mm256_sub_ps(_mm256_loadu_ps(scores + i), shift));
     _mm256_storeu_ps(scores + i, p);
   }
+  std::fill(scores, scores + first, 0.0f);
   std::fill(scores + visible, scores + panel, 0.0f);
   for (int64_t i = 0; i < panel; i += kLanes)
     sum = _mm256_add_ps(sum, _mm256_loadu_ps(scores + i));
@@ -119,8 +122,10 @@ void soften(float* scores, int64_t visible, int64_t panel, float* maximum, float
 
 class PagedAttention {
  public:
-  PagedAttention(const Shape& shape, const float* keys, const float* values, float scale)
-      : shape_(shape), keys_(keys), values_(values), scale_(scale),
+  // A token sees the last `window` tokens, itself included.
+  PagedAttention(const Shape& shape, const float* keys, const float* values, float scale,
+                 int64_t window)
+      : shape_(shape), keys_(keys), values_(values), scale_(scale), window_(window),
         panel_blocks_(std::max<int64_t>(1, kPanelTokens / shape.block_size)) {}
 
   // query and out point at the tile's first token; position is that token's position.
@@ -131,7 +136,7 @@ class PagedAttention {
     load(item, query, scratch);
     const int64_t length = position + item.tokens;
     const int64_t panel = panel_blocks_ * shape_.block_size;
-    for (int64_t start = 0; start < length; start += panel)
+    for (int64_t start = oldest(position) / panel * panel; start < length; start += panel)
       advance(item, table, start, position, std::min(panel, length - start), scratch);
     store(item, out, out_stride, scratch);
   }
@@ -145,6 +150,9 @@ class PagedAttention {
     }
   }
 
+  // First token that the token at `position` sees.
+  int64_t oldest(int64_t position) const { return std::max<int64_t>(0, position - window_ + 1); }
+
   const float* block(const float* cache, const int64_t* table, int64_t index, int64_t head) const {
     return cache + (table[index] * shape_.kv_heads + head) * shape_.block_elements();
   }
@@ -153,19 +161,21 @@ class PagedAttention {
   void advance(const Item& item, const int64_t* table, int64_t start, int64_t position,
                int64_t count, Scratch& scratch) const {
     const int64_t group = shape_.group(), size = shape_.block_size, dim = shape_.head_dim;
-    const int64_t panel = panel_blocks_ * size, rows = item.tokens * group;
-    // Tokens before `first` see nothing of this panel.
-    const int64_t first = std::max<int64_t>(0, start - position);
-    const int64_t skipped = first * group;
+    const int64_t panel = panel_blocks_ * size;
+    // Tokens before the panel see nothing of it, nor do those whose window begins after it.
+    const int64_t skipped = std::max<int64_t>(0, start - position) * group;
+    const int64_t past = start + count - 1 + window_ - position;
+    const int64_t rows = std::min(item.tokens, past) * group;
     const int64_t blocks = (count + size - 1) / size, base = start / size;
     for (int64_t b = 0; b < blocks; ++b)
       multiply<false>(&scratch.query[skipped * dim], dim, block(keys_, table, base + b, item.head),
                       size, &scratch.scores[skipped * panel + b * size], panel, rows - skipped,
                       dim, size);
     for (int64_t row = skipped; row < rows; ++row) {
-      const int64_t visible = std::min(count, position + row / group + 1 - start);
-      soften(&scratch.scores[row * panel], visible, panel, &scratch.maximum[row],
-             &scratch.total[row], &scratch.out[row * dim], dim);
+      const int64_t at = position + row / group;
+      soften(&scratch.scores[row * panel], std::max<int64_t>(0, oldest(at) - start),
+             std::min(count, at + 1 - start), panel, &scratch.maximum[row], &scratch.total[row],
+             &scratch.out[row * dim], dim);
     }
     for (int64_t b = 0; b < blocks; ++b)
       multiply<true>(&scratch.scores[skipped * panel + b * size], panel,
@@ -185,7 +195,7 @@ class PagedAttention {
   Shape shape_;
   const float *keys_, *values_;
   float scale_;
-  int64_t panel_blocks_;
+  int64_t window_, panel_blocks_;
 };
 
 std::vector<Item> work_items(const int64_t* starts, int64_t sequences, int64_t kv_heads) {
@@ -206,14 +216,16 @@ std::vector<Item> work_items(const int64_t* starts, int64_t sequences, int64_t k
 // tables   [sequences, table_stride] block ids
 // starts   [sequences + 1] first row of each sequence's chunk
 // contexts [sequences] tokens already in the cache before the chunk
+// window   tokens that a token sees, itself included; 0 for all
 // out      [rows, heads * head_dim]
 extern "C" void paceline_paged_attention(
     const float* query, const float* keys, const float* values, const int64_t* tables,
     const int64_t* starts, const int64_t* contexts, float* out, float scale, int64_t sequences,
     int64_t heads, int64_t kv_heads, int64_t head_dim, int64_t block_size, int64_t q_stride,
-    int64_t table_stride) {
+    int64_t table_stride, int64_t window) {
+  constexpr int64_t kAll = std::numeric_limits<int64_t>::max() / 4;
   const PagedAttention attention({heads, kv_heads, head_dim, block_size, q_stride}, keys, values,
-                                 scale);
+                                 scale, window > 0 ? window : kAll);
   const std::vector<Item> items = work_items(starts, sequences, kv_heads);
   const int64_t count = static_cast<int64_t>(items.size()), out_stride = heads * head_dim;
 #pragma omp parallel if (count > 1)

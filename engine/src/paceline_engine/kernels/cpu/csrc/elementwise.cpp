@@ -1,4 +1,5 @@
-// RMSNorm, rotary embedding with KV store, SiLU gate. One row is one token; all fp32.
+// RMSNorm of rows and of heads, rotary embedding with KV store, SiLU gate. One row is one
+// token; all fp32.
 #include <cmath>
 #include <cstring>
 
@@ -64,6 +65,19 @@ void paceline_add_rms_norm(const float* x, float* residual, const float* weight,
     for (int64_t i = 0; i < width; ++i) sum[i] += x[row * width + i];
     normalise(sum, weight, out + row * width, width, eps);
   }
+}
+
+// Normalises the first `heads` heads of each row in place.
+//   qkv      [rows, width]
+//   weight   [heads, head_dim]
+void paceline_head_norm(float* qkv, const float* weight, int64_t rows, int64_t width,
+                        int64_t heads, int64_t head_dim, float eps) {
+#pragma omp parallel for if (rows * width >= kParallelElements)
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t h = 0; h < heads; ++h) {
+      float* head = qkv + row * width + h * head_dim;
+      normalise(head, weight + h * head_dim, head, head_dim, eps);
+    }
 }
 
 // Rotates queries in place, writes rotated keys and values of each row into its slot.
