@@ -65,6 +65,16 @@ def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
             ["--initial-batched-tokens", "64"],
         ),
         (["serve", *SIMULATED, "--kv-cache-memory=1Mi"], ["too little memory"]),
+        (["serve", *SIMULATED, "--tenant-weights=a=2"], ["--trust-tenant-header on"]),
+        (
+            [
+                "serve",
+                *SIMULATED,
+                "--prefix-caching=off",
+                "--prefix-cache-retention-seconds=9",
+            ],
+            ["--prefix-caching off"],
+        ),
         (["serve", *SIMULATED, "--admin-token-file=/nowhere/token"], ["/nowhere/token"]),
         (["serve", *SIMULATED, "--api-key-file=/nowhere/keys"], ["/nowhere/keys"]),
         (["serve", *SIMULATED, "--host=256.1.1.1"], ["256.1.1.1"]),

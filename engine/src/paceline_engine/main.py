@@ -13,7 +13,7 @@ from typing import Final
 import uvloop
 
 from paceline_engine.client import ZmqEngineClient
-from paceline_engine.planning import check_device, plan, served_name
+from paceline_engine.planning import check_device, check_together, plan, served_name
 from paceline_engine.runner.memory_limit import nearest_limit
 from paceline_engine.server.access import TokenFile, TokenFileError
 from paceline_engine.server.admin_wire import TunablesRequest
@@ -76,6 +76,7 @@ def prepare(options: ServeOptions) -> Startup:
         StartError: The first thing that stands in its way.
     """
     check_device(options)
+    check_together(options)
     start_values = _start_values(options)
     try:
         tokenizer = load_tokenizer(options.model)

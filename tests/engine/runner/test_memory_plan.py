@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline_engine.memory import MIB, SLACK_RATIO, MemoryPlan
+from paceline_engine.runner.logprobs import SLICE_ROWS
 from paceline_engine.runner.memory_plan import (
     DEFAULT_KV_BYTES,
     RUNTIME_BYTES,
+    SCORED_ROWS,
     blocks_in,
     loading_bytes,
+    logits_bytes,
     plan_memory,
 )
 from paceline_engine.runner.memory_room import (
@@ -108,6 +111,12 @@ def test_every_ceiling_has_its_part() -> None:
         assert larger == parts, name
         assert all(made.parts[part] >= size for part, size in base.parts.items())
     assert plan(100_000, max_queued_tokens=1000).queue_bytes == 1000 * QUEUED_TOKEN_BYTES
+
+
+def test_rows_of_log_probabilities_are_those_of_the_sampler() -> None:
+    assert SCORED_ROWS == 3 * SLICE_ROWS
+    row = MODEL.vocab_size * 4
+    assert logits_bytes(MODEL, 16) >= (16 + 3 * SLICE_ROWS) * row
 
 
 def test_loading_counts_where_it_needs_more_than_a_step() -> None:

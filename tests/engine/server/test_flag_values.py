@@ -54,7 +54,7 @@ def test_values(kind: Callable[[str], Any], text: str, value: object) -> None:
         *((seconds_or("off"), text) for text in ("", "0", "-1", "nan", "86401", "never")),
         *((ratio(1, 8), text) for text in ("", "nan", "0.9", "9", "inf")),
         *((weights, text) for text in ("", "a", "a=", "=1", "a=0", "a=-1", "a=nan", "a=1,a=2")),
-        *((weights, text) for text in ("a=1,", "a=1001")),
+        *((weights, text) for text in ("a=1,", "a=1001", "a b=1", "\u00e4=1")),
     ],
 )
 def test_no_values(kind: Callable[[str], Any], text: str) -> None:

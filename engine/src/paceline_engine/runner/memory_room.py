@@ -9,7 +9,7 @@ from typing import Final
 from paceline_engine.memory import MIB, SLACK_RATIO, MemoryPlan, mib
 
 # Resident memory of a simulated engine's process.
-SIMULATED_RUNTIME_BYTES: Final = 64 * MIB
+SIMULATED_RUNTIME_BYTES: Final = 48 * MIB
 
 # Of one queued prompt token: an integer and a reference to it, in either process.
 QUEUED_TOKEN_BYTES: Final = 80

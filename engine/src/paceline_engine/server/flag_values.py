@@ -20,6 +20,7 @@ MAX_SECONDS: Final = 86_400
 MAX_BLOCK_SIZE: Final = 1024
 BLOCK_MULTIPLE: Final = 8  # lanes of the CPU kernels
 _SIZE: Final = re.compile(r"(\d+)([KMGT]i?)?B?")
+_TENANT: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _UNITS: Final[dict[str | None, int]] = {
     None: 1,
     **{letter: 1000**power for power, letter in enumerate("KMGT", start=1)},
@@ -126,14 +127,14 @@ def weights(text: str) -> tuple[tuple[str, float], ...]:
     """Tenants and their weights of `name=2,other=0.5`; a name may hold `=`, no comma.
 
     Raises:
-        argparse.ArgumentTypeError: Not of that form, a name twice, or a weight that is not
-            within 0.001 to 1000.
+        argparse.ArgumentTypeError: Not of that form, a name twice or none that a header can
+            carry, or a weight that is not within 0.001 to 1000.
     """
     found: dict[str, float] = {}
     for part in text.split(","):
         name, _, number = part.strip().rpartition("=")
         value = _weight(number)
-        if not name or value is None:
+        if not _TENANT.fullmatch(name) or value is None:
             raise argparse.ArgumentTypeError(
                 f"{part!r} is not like name=2, with a weight within 0.001 to 1000"
             )

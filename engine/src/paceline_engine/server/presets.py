@@ -34,8 +34,8 @@ PRESETS: Final[dict[TuneFor, dict[Flag, Value | dict[Device, Value]]]] = {
         Flag.MAX_NUM_BATCHED_TOKENS: {Device.CPU: 1024, Device.SIMULATED: 8192},
         Flag.MAX_NUM_SEQS: {Device.CPU: 128, Device.SIMULATED: 256},
         Flag.BATCH_WEIGHT: 1.0,
-        Flag.MAX_QUEUED_REQUESTS: 8192,
-        Flag.MAX_QUEUED_TOKENS: 8_000_000,
+        Flag.MAX_QUEUED_REQUESTS: 4096,
+        Flag.MAX_QUEUED_TOKENS: 2_000_000,
         Flag.MAX_PROJECTED_KV: 64.0,
     },
 }

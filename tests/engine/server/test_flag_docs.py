@@ -1,0 +1,53 @@
+"""docs/engine.md describes every flag with the default that the command has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from paceline_engine.config import Device
+from paceline_engine.server.flag_table import GROUPS, Row
+from paceline_engine.server.flag_values import byte_size
+from paceline_engine.server.flags import AdminPath, Flag
+from paceline_engine.server.presets import PRESETS, TuneFor, described
+
+PAGE = (Path(__file__).parents[3] / "docs" / "engine.md").read_text(encoding="utf-8")
+ROWS = dict(re.findall(r"^\| `(--[a-z-]+)` \| (.+) \|$", PAGE, re.MULTILINE))
+
+
+@pytest.mark.parametrize("flag", list(Flag))
+def test_every_flag_has_its_row(flag: Flag) -> None:
+    cells = ROWS[flag].split(" | ")
+    assert len(cells) == 3, "default, what it does, effect"
+    assert all(cell.strip() for cell in cells)
+
+
+def test_no_row_is_about_a_flag_that_is_gone() -> None:
+    assert set(ROWS) <= set(Flag)
+
+
+@pytest.mark.parametrize("row", [row for rows in GROUPS.values() for row in rows])
+def test_defaults_are_those_of_the_command(row: Row) -> None:
+    """Where a default is a number, a switch or a word, the page states it."""
+    stated = ROWS[row.flag].split(" | ")[0].strip("`")
+    if row.kind is byte_size:
+        assert row.default is None or byte_size(stated) == row.default
+    elif isinstance(row.default, bool):
+        assert stated == ("on" if row.default else "off")
+    elif isinstance(row.default, int | float):
+        assert float(stated) == row.default
+    elif isinstance(row.default, Device):
+        assert stated == row.default
+
+
+@pytest.mark.parametrize("preset", list(TuneFor))
+def test_presets_are_written_out(preset: TuneFor) -> None:
+    assert f"`{preset}`: {described(preset)}" in PAGE
+    assert all(flag in PAGE for flag in PRESETS[preset])
+
+
+@pytest.mark.parametrize("path", list(AdminPath))
+def test_admin_paths_are_named(path: AdminPath) -> None:
+    assert path in PAGE
