@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from paceline_engine.config import EngineConfig
 from paceline_engine.kernels.choice import choose_kernels
 from paceline_engine.kernels.cpu import artifact
 from paceline_engine.kernels.cpu.library import CpuKernels
@@ -166,3 +168,25 @@ def test_loading_says_what_it_takes(model: Path, caplog: pytest.LogCaptureFixtur
     runner.close()
     with pytest.raises(RuntimeError, match="closed"):
         runner.execute(SchedulerOutput(step_id=0, chunks=(chunk([1], 0, [0]),), budget=16))
+
+
+@pytest.mark.behaviour(
+    "ids that stand for nothing are never drawn, nor do they fail a request",
+    report="unused rows of a vocabulary are sampled and end in an error or in noise",
+)
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+def test_unused_ids_are_never_drawn(model: Path, temperature: float) -> None:
+    sampling = SamplingParams(temperature=temperature, seed=3, max_tokens=OUTPUT, ignore_eos=True)
+    config = cpu_config(model, vocab_size=VOCABULARY)
+    drawn = _drawn(config, sampling)
+    unused = tuple(sorted(set(drawn)))
+    outputs = _drawn(replace(config, unsampled_ids=unused), sampling)
+    assert len(outputs) == OUTPUT
+    assert not set(outputs) & set(unused)
+
+
+def _drawn(config: EngineConfig, sampling: SamplingParams) -> list[int]:
+    runner = CpuRunner(config)
+    outputs, _ = generate(runner, config, [[5, 9, 11]], [sampling])
+    runner.close()
+    return outputs[0]

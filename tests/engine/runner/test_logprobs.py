@@ -12,19 +12,12 @@ from hypothesis import strategies as st
 
 from paceline_engine.message import TokenLogprobs
 from paceline_engine.runner.failure import Failure
-from paceline_engine.runner.logprobs import (
-    LOWEST,
-    SLICE_ROWS,
-    drawn_logprobs,
-    prompt_logprobs,
-    score,
-)
+from paceline_engine.runner.logprobs import LOWEST, SLICE_ROWS, prompt_logprobs, score
 from paceline_engine.runner.sampler import Draw, sample
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.scheduler.output import ScheduledChunk
 
 PADDED, KNOWN = 40, 33
-COUNTS = st.integers(0, 20)
 
 
 def rows(count: int, seed: int = 0) -> torch.Tensor:
@@ -35,35 +28,24 @@ def sound(found: list[TokenLogprobs | Failure]) -> list[TokenLogprobs]:
     return [each for each in found if not isinstance(each, Failure)]
 
 
+def found_at(row: torch.Tensor, token: int, top: int, known: int = KNOWN) -> TokenLogprobs:
+    found = score(row, token, top, known)
+    assert not isinstance(found, Failure)
+    return found
+
+
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, KNOWN - 1), COUNTS), min_size=1, max_size=6))
-def test_each_row_is_its_log_softmax(wanted: list[tuple[int, int]]) -> None:
-    logits = rows(len(wanted))
-    tokens, tops = zip(*wanted, strict=True)
-    found = sound(score(logits, tokens, tops, KNOWN))
-    expected = logits.double().log_softmax(-1)
-    for row, (token, top) in enumerate(wanted):
-        order = sorted(range(KNOWN), key=lambda i, row=row: -float(logits[row, i]))  # type: ignore[misc]  # a bound default
-        assert found[row].token_id == token
-        assert found[row].logprob == pytest.approx(float(expected[row, token]), abs=1e-5)
-        assert found[row].rank == 1 + order.index(token)
-        assert [i for i, _ in found[row].top] == order[:top]
-        assert [p for _, p in found[row].top] == pytest.approx(
-            expected[row, order[:top]].tolist(), abs=1e-5
-        )
-
-
-def test_rows_of_a_step_are_scored_in_slices_and_only_those_asked_for() -> None:
-    logits = rows(3 * SLICE_ROWS + 2)
-    wanted = list(range(1, len(logits), 2)) + list(range(0, len(logits), 2))
-    tokens = [row % KNOWN for row in wanted]
-    found = sound(drawn_logprobs(logits, wanted, tokens, [2] * len(wanted), KNOWN))
-    alone = [sound(score(logits[r : r + 1], [r % KNOWN], [2], KNOWN))[0] for r in wanted]
-    assert [each.token_id for each in found] == tokens
-    assert [each.rank for each in found] == [each.rank for each in alone]
-    for each, single in zip(found, alone, strict=True):
-        assert each.logprob == pytest.approx(single.logprob, abs=1e-6)
-    assert drawn_logprobs(logits, [], [], [], KNOWN) == []
+@given(st.integers(0, 50), st.integers(0, KNOWN - 1), st.integers(0, 20))
+def test_a_row_is_its_log_softmax(seed: int, token: int, top: int) -> None:
+    (row,) = rows(1, seed)
+    expected = row.double().log_softmax(-1)
+    order = sorted(range(KNOWN), key=lambda i: -float(row[i]))
+    found = found_at(row, token, top)
+    assert found.token_id == token
+    assert found.logprob == pytest.approx(float(expected[token]), abs=1e-5)
+    assert found.rank == 1 + order.index(token)
+    assert [i for i, _ in found.top] == order[:top]
+    assert [p for _, p in found.top] == pytest.approx(expected[order[:top]].tolist(), abs=1e-5)
 
 
 @pytest.mark.behaviour(
@@ -71,23 +53,20 @@ def test_rows_of_a_step_are_scored_in_slices_and_only_those_asked_for() -> None:
     report="sglang #5984, vllm #10234: minus infinity made the answer's encoding fail with 500",
 )
 def test_minus_infinity_is_clamped() -> None:
-    logits = torch.tensor([[0.0, -math.inf, -3e38, -2e4], [3e38, -3e38, 0.0, 1.0]])
-    found = sound(score(logits, [1, 1], [4, 4], 4))
-    assert [each.logprob for each in found] == [LOWEST, LOWEST]
-    assert [p for _, p in found[0].top] == [0.0, LOWEST, LOWEST, LOWEST]
-    assert all(math.isfinite(p) for each in found for _, p in each.top)
-    assert b"null" not in msgspec.json.encode(found)
+    masked = found_at(torch.tensor([0.0, -math.inf, -3e38, -2e4]), 1, 4, 4)
+    far = found_at(torch.tensor([3e38, -3e38, 0.0, 1.0]), 1, 4, 4)
+    assert [masked.logprob, far.logprob] == [LOWEST, LOWEST]
+    assert [p for _, p in masked.top] == [0.0, LOWEST, LOWEST, LOWEST]
+    assert all(math.isfinite(p) for _, p in far.top)
+    assert b"null" not in msgspec.json.encode([masked, far])
 
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf])
 @pytest.mark.parametrize("place", [2, PADDED - 1], ids=["known", "padding"])
-def test_a_row_that_cannot_be_scored_fails_alone(poison: float, place: int) -> None:
-    logits = rows(3)
-    expected = score(logits, [4, 5, 6], [3, 3, 3], KNOWN)
-    logits[1, place] = poison
-    found = score(logits, [4, 5, 6], [3, 3, 3], KNOWN)
-    assert found[1] is Failure.NON_FINITE
-    assert [found[0], found[2]] == [expected[0], expected[2]]
+def test_a_row_that_cannot_be_scored_says_so(poison: float, place: int) -> None:
+    (row,) = rows(1)
+    row[place] = poison
+    assert score(row, 4, 3, KNOWN) is Failure.NON_FINITE
 
 
 @pytest.mark.behaviour(
@@ -110,7 +89,7 @@ def test_the_drawn_token_is_among_as_many_best_as_its_filter_kept(
     wish = SamplingParams(top_k=top_k, seed=seed, temperature=temperature)
     token = sample(row, [Draw(wish, 9)])[0]
     assert not isinstance(token, Failure)
-    (found,) = sound(score(row, [token], [top_k], KNOWN))
+    found = found_at(row[0], token, top_k)
     assert found.rank <= top_k
     assert found.top[found.rank - 1] == (token, found.logprob)
     assert found.logprob == pytest.approx(float(row[0].log_softmax(0)[token]), abs=1e-6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Final
 
 import torch
 
@@ -20,6 +21,8 @@ from paceline_engine.scheduler.output import SchedulerOutput
 from paceline_engine.weights.checkpoint import Checkpoint, open_checkpoint
 
 _LOG = logging.getLogger(__name__)
+# Below any logit, yet finite: what is not finite fails its request.
+_NEVER: Final = -1e30
 
 
 class CpuRunner:
@@ -45,6 +48,7 @@ class CpuRunner:
             kernels = choose_kernels(shape.head_dim, config.block_size)
             self._model: LlamaModel | None = LlamaModel(checkpoint, kernels, config.max_model_len)
         self._cache = allocate_kv_cache(shape, config.num_kv_blocks, config.block_size)
+        self._unsampled = torch.tensor(config.unsampled_ids, dtype=torch.int64)
         _LOG.info("model %s loaded, %s", config.model_path, type(kernels).__name__)
 
     @torch.inference_mode()
@@ -57,7 +61,13 @@ class CpuRunner:
         chunks = output.chunks
         batch = step_batch(chunks, self._config.block_size)
         hidden = self._model.hidden_states(token_ids(chunks), batch, self._cache)
-        return self._sampler.output(chunks, hidden, self._model.logits)
+        return self._sampler.output(chunks, hidden, self._logits)
+
+    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        if self._model is None:
+            raise RuntimeError("the runner is closed")
+        logits = self._model.logits(hidden)
+        return logits.index_fill_(1, self._unsampled, _NEVER)
 
     def wipe(self, block_ids: Sequence[int]) -> None:
         """Overwrites blocks with zeros; see `Runner`."""

@@ -22,29 +22,37 @@ LOWEST: Final = -9999.0
 """Stands for all below it, minus infinity too, which JSON does not have."""
 
 SLICE_ROWS: Final = 32
-"""Rows of logits scored at a time; about three such slices are in memory at once."""
+"""Rows of prompt logits that are in memory at a time."""
 
 
-def drawn_logprobs(
-    logits: torch.Tensor,
-    rows: Sequence[int],
-    token_ids: Sequence[int],
-    tops: Sequence[int],
-    vocab_size: int,
-) -> list[TokenLogprobs | Failure]:
-    """Scores of tokens that were drawn from some rows of a step.
+def score(
+    logits: torch.Tensor, token_id: int, top: int, vocab_size: int
+) -> TokenLogprobs | Failure:
+    """Log-probability and rank of a token, and the best ones at its place.
 
     Args:
-        logits: [all rows, model vocabulary] fp32, as the model gave them.
-        rows: Those to score.
-        token_ids: The token of each of `rows`.
-        tops: As for `score`.
-        vocab_size: As for `score`.
+        logits: One row [model vocabulary] fp32.
+        token_id: The token, of the model's vocabulary.
+        top: How many of the best to list.
+        vocab_size: Ids from here on are not listed.
+
+    Returns:
+        A failure where the row holds NaN or plus infinity.
     """
-    scored: list[TokenLogprobs | Failure] = []
-    for part in _slices(len(rows)):
-        scored += score(logits[list(rows[part])], token_ids[part], tops[part], vocab_size)
-    return scored
+    norm = float(logits.logsumexp(0))
+    if not math.isfinite(norm):
+        return Failure.NON_FINITE
+    known, logit = logits[:vocab_size], float(logits[token_id])
+    ids = largest(known, top) if top else torch.empty(0, dtype=torch.int64)
+    return TokenLogprobs(
+        token_id,
+        max(logit - norm, LOWEST),
+        rank(known, token_id, logit),
+        tuple(
+            (listed, max(value - norm, LOWEST))
+            for listed, value in zip(ids.tolist(), known[ids].tolist(), strict=True)
+        ),
+    )
 
 
 def prompt_logprobs(
@@ -69,55 +77,17 @@ def prompt_logprobs(
     offset = 0
     for chunk in chunks:
         if tokens := prompt_targets(chunk):
-            rows, top = len(tokens), chunk.sampling.prompt_logprobs or 0
-            states, tops = hidden[offset : offset + rows], [top] * rows
+            states = hidden[offset : offset + len(tokens)]
+            top = chunk.sampling.prompt_logprobs or 0
             scored[chunk.request_id] = [
-                found
-                for part in _slices(rows)
-                for found in score(head(states[part]), tokens[part], tops[part], vocab_size)
+                score(logits, token, top, vocab_size)
+                for part in _slices(len(tokens))
+                for logits, token in zip(head(states[part]), tokens[part], strict=True)
             ]
         offset += len(chunk.token_ids)
     return scored
 
 
-def score(
-    logits: torch.Tensor, token_ids: Sequence[int], tops: Sequence[int], vocab_size: int
-) -> list[TokenLogprobs | Failure]:
-    """Log-probability and rank of a token in each row, and the row's best ones.
-
-    Args:
-        logits: [rows, model vocabulary] fp32.
-        token_ids: One for each row.
-        tops: How many of the best to list for each row.
-        vocab_size: Ids from here on are not listed.
-
-    Returns:
-        One for each row; a failure where it holds NaN or plus infinity.
-    """
-    logprobs = logits.log_softmax(-1)
-    known = logits[:, :vocab_size]
-    chosen = torch.tensor(token_ids).unsqueeze(1)
-    values = logits.gather(1, chosen).flatten().tolist()
-    own = logprobs.gather(1, chosen).flatten().tolist()
-    _, ids = largest(known, min(max(1, *tops), known.shape[1]))
-    best = logprobs.gather(1, ids).tolist()
-    return [
-        Failure.NON_FINITE
-        if math.isnan(own[row])
-        else TokenLogprobs(
-            token_id,
-            max(own[row], LOWEST),
-            rank(known[row], token_id, values[row]),
-            _listed(ids[row, :top].tolist(), best[row]),
-        )
-        for row, (token_id, top) in enumerate(zip(token_ids, tops, strict=True))
-    ]
-
-
 def _slices(rows: int) -> Iterator[slice]:
     for first in range(0, rows, SLICE_ROWS):
         yield slice(first, min(first + SLICE_ROWS, rows))
-
-
-def _listed(ids: list[int], logprobs: list[float]) -> tuple[tuple[int, float], ...]:
-    return tuple((i, max(logprob, LOWEST)) for i, logprob in zip(ids, logprobs, strict=False))

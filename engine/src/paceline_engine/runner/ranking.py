@@ -1,42 +1,43 @@
 """The order of tokens by logit: larger first, equals by id.
 
 Everything that picks or reports the best tokens goes by it, so a token that a filter kept is
-among as many that are reported.
+among as many that are reported. NumPy selects several times faster here than torch.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 
-def largest(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The first `count` of each row, in order.
+def best(logits: torch.Tensor) -> int:
+    """The first token of one row [vocabulary] without NaN."""
+    return int(logits.numpy().argmax())
+
+
+def largest(logits: torch.Tensor, count: int) -> torch.Tensor:
+    """The first `count` tokens, in order, or all if there are fewer.
 
     Args:
-        logits: [rows, vocabulary]. A row that holds NaN comes back in no fixed order.
-        count: 1 to vocabulary.
-
-    Returns:
-        Logits and ids, both [rows, count].
+        logits: One row [vocabulary] without NaN.
+        count: At least 1.
     """
-    values, ids = logits.topk(count)  # leaves open which of equals it takes, and their order
-    last = values[:, -1:]
-    tied = (values[:, 1:] == values[:, :-1]).any(1) | ((logits >= last).sum(1) > count)
-    for row in (tied & ~values[:, 0].isnan()).nonzero().flatten().tolist():
-        candidates = (logits[row] >= last[row]).nonzero().flatten()
-        ordered = logits[row, candidates].sort(descending=True, stable=True)
-        values[row] = ordered.values[:count]
-        ids[row] = candidates[ordered.indices[:count]]
-    return values, ids
+    row = logits.numpy()
+    ids = np.arange(len(row))
+    if count < len(row):
+        ids = np.flatnonzero(row >= np.partition(row, -count)[-count])  # more if some are equal
+    order = np.argsort(-row[ids], kind="stable")[:count]
+    return torch.from_numpy(ids[order])
 
 
 def rank(logits: torch.Tensor, token_id: int, logit: float) -> int:
-    """Place of a token in one row [vocabulary], from 1.
+    """Place of a token in the order, from 1.
 
     Args:
-        logits: The row.
+        logits: One row [vocabulary] without NaN.
         token_id: The token; it may lie outside the row.
         logit: Its logit.
     """
-    ahead = int((logits > logit).sum()) + int((logits[:token_id] == logit).sum())
-    return ahead + 1
+    row = logits.numpy()
+    ahead = np.count_nonzero(row > logit) + np.count_nonzero(row[:token_id] == logit)
+    return int(ahead) + 1

@@ -17,11 +17,12 @@ import torch
 from paceline_engine.runner.adjustment import Adjustment
 from paceline_engine.runner.failure import Failure
 from paceline_engine.runner.philox import uniform
-from paceline_engine.runner.ranking import largest
+from paceline_engine.runner.ranking import best, largest
 from paceline_engine.sampling import SamplingParams
 
 # A nucleus seldom has more tokens: first only this many are put in order.
 _NUCLEUS_GUESS = 512
+_NUCLEUS_GROWTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +50,25 @@ def sample(logits: torch.Tensor, draws: Sequence[Draw]) -> list[int | Failure]:
     Returns:
         Token ids, or why there is none: NaN or infinity in the row fails it alone.
     """
-    lowest, highest = torch.aminmax(logits, dim=-1)  # both carry NaN on
-    finite = (lowest.isfinite() & highest.isfinite()).tolist()
-    greedy = logits.argmax(-1).tolist()
-    tokens: list[int | Failure] = []
-    for row, draw in enumerate(draws):
-        if not finite[row]:
-            tokens.append(Failure.NON_FINITE)
-        elif draw.adjustment is not None:
-            adjusted = draw.adjustment.apply(logits[row], draw.position)
-            tokens.append(adjusted if isinstance(adjusted, Failure) else draw_token(adjusted, draw))
-        elif draw.sampling.is_greedy:
-            tokens.append(greedy[row])
-        else:
-            tokens.append(draw_token(logits[row], draw))
-    return tokens
+    finite = (logits.amin(-1).isfinite() & logits.amax(-1).isfinite()).tolist()  # NaN carries on
+    return [
+        _token(row, draw) if is_finite else Failure.NON_FINITE
+        for row, draw, is_finite in zip(logits, draws, finite, strict=True)
+    ]
+
+
+def _token(logits: torch.Tensor, draw: Draw) -> int | Failure:
+    if draw.adjustment is None:
+        return draw_token(logits, draw)
+    adjusted = draw.adjustment.apply(logits, draw.position)
+    return adjusted if isinstance(adjusted, Failure) else draw_token(adjusted, draw)
 
 
 def draw_token(logits: torch.Tensor, draw: Draw) -> int:
     """Draws from one row [vocabulary] without NaN, in which something is finite."""
     sampling = draw.sampling
     if sampling.is_greedy:
-        return int(logits.argmax())
+        return best(logits)
     weights, ids = candidates(logits, sampling)
     index = _invert(weights, uniform(sampling.seed, draw.position))
     return index if ids is None else int(ids[index])
@@ -89,28 +87,31 @@ def candidates(
         Weights; 0 is never drawn. Ids, best first, or None where the row's own order stands.
     """
     if sampling.top_k:
-        kept, ids = _first(logits, sampling.top_k)
-        weights = _weights(kept, kept[0], sampling)
+        ids = largest(logits, sampling.top_k)
+        weights = _weights(logits[ids], sampling)
         return _nucleus(weights, ids, sampling, float(weights.sum(dtype=torch.float64)))
-    weights = _weights(logits, logits.max(), sampling)
+    weights = _weights(logits, sampling)
     if sampling.top_p >= 1.0:
         return weights, None
     mass = float(weights.sum(dtype=torch.float64))
-    _, ids = _first(logits, _NUCLEUS_GUESS)
-    if float(weights[ids].sum(dtype=torch.float64)) < sampling.top_p * mass:
-        ids = logits.sort(descending=True, stable=True).indices
+    ids = _best_with(sampling.top_p * mass, logits, weights)
     return _nucleus(weights[ids], ids, sampling, mass)
 
 
-def _first(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    values, ids = largest(logits.unsqueeze(0), min(count, logits.shape[0]))
-    return values[0], ids[0]
+def _best_with(mass: float, logits: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """So many of the best tokens, in order, that their weights reach `mass`."""
+    count = _NUCLEUS_GUESS
+    while True:
+        ids = largest(logits, count)
+        if count >= len(logits) or float(weights[ids].sum(dtype=torch.float64)) >= mass:
+            return ids
+        count *= _NUCLEUS_GROWTH
 
 
-def _weights(logits: torch.Tensor, highest: torch.Tensor, sampling: SamplingParams) -> torch.Tensor:
+def _weights(logits: torch.Tensor, sampling: SamplingParams) -> torch.Tensor:
     """Probabilities over the best one's, which has 1: min_p is a share of that."""
     # The largest is subtracted first: a tiny temperature must not make infinity of it.
-    weights = ((logits - highest) / sampling.temperature).exp()
+    weights = ((logits - logits.max()) / sampling.temperature).exp()
     return weights.where(weights >= sampling.min_p, 0.0) if sampling.min_p > 0 else weights
 
 

@@ -10,7 +10,7 @@ from paceline_engine.message import TokenLogprobs
 from paceline_engine.runner.adjustment import Adjustments
 from paceline_engine.runner.base import RunnerOutput
 from paceline_engine.runner.failure import Failure
-from paceline_engine.runner.logprobs import drawn_logprobs, prompt_logprobs
+from paceline_engine.runner.logprobs import prompt_logprobs, score
 from paceline_engine.runner.sampler import Draw, sample
 from paceline_engine.runner.step_tensors import sampling_rows
 from paceline_engine.scheduler.output import ScheduledChunk
@@ -67,19 +67,12 @@ class StepSampler:
         logits: torch.Tensor,
         drawn: Mapping[int, int | Failure],
     ) -> Scores:
-        rows: list[int] = []
-        owners: list[int] = []
-        tokens: list[int] = []
-        tops: list[int] = []
-        for row, chunk in enumerate(chunks):
+        scores: dict[int, tuple[TokenLogprobs | Failure]] = {}
+        for row, chunk in zip(logits, chunks, strict=True):
             token, top = drawn[chunk.request_id], chunk.sampling.logprobs
             if top is not None and not isinstance(token, Failure):
-                rows.append(row)
-                owners.append(chunk.request_id)
-                tokens.append(token)
-                tops.append(top)
-        scores = drawn_logprobs(logits, rows, tokens, tops, self._vocab_size)
-        return {owner: (found,) for owner, found in zip(owners, scores, strict=True)}
+                scores[chunk.request_id] = (score(row, token, top, self._vocab_size),)
+        return scores
 
 
 def outcome(
