@@ -55,6 +55,7 @@ class EngineConfig:
         num_threads: Compute threads of the CPU device.
         vocab_size: Size of the vocabulary that may be sampled.
         eos_token_ids: End-of-generation set.
+        unsampled_ids: Ids below vocab_size that stand for nothing and are never drawn.
         prefix_caching: Whether computed blocks are kept for prompts that begin alike.
         cache_retention_s: A cached block unused for so long is dropped; None keeps it until
             its place is needed.
@@ -90,6 +91,7 @@ class EngineConfig:
     batch_max_wait_s: float = 120.0
     tenant_weights: tuple[tuple[str, float], ...] = ()
     initial_step_time_target_ms: float = 0.0
+    unsampled_ids: tuple[int, ...] = ()
 
     @property
     def budget_step(self) -> int:

@@ -126,6 +126,7 @@ def plan(options: ServeOptions, tokenizer: Tokenizer, start_values: TunablesRequ
         num_kv_blocks=sizes.num_kv_blocks,
         vocab_size=tokenizer.vocab_size,
         eos_token_ids=tokenizer.eos_token_ids,
+        unsampled_ids=tokenizer.unsampled_ids,
         block_size=options.block_size,
         num_threads=options.threads or usable_cpus(),
         step_time_law=step_law(options) if device is Device.SIMULATED else None,

@@ -50,7 +50,7 @@ def _create_simulated(config: EngineConfig, clock: Clock) -> Runner:
             "the simulated device needs a step-time law: name a profile or give coefficients"
         )
     try:
-        tokens = TokenLaw(config.vocab_size, config.eos_token_ids)
+        tokens = TokenLaw(config.vocab_size, (*config.eos_token_ids, *config.unsampled_ids))
     except ValueError as error:
         raise RunnerLoadError(str(error)) from error
     clock.sleep_until(clock.now() + config.load_seconds)
