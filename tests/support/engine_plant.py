@@ -62,8 +62,10 @@ class Tally:
     def count(self, counter: Counter, value: float = 1.0) -> None:
         self.counters[counter] = self.counters.get(counter, 0.0) + value
 
-    def judge(self, objective: tuple[str, int], *, good: bool) -> None:
-        self.slo.setdefault(slo_key(*objective), [0.0, 0.0])[0 if good else 1] += 1
+    def judge(self, metric: str, objective: tuple[str, int], *, good: bool) -> None:
+        name, target_ms = objective
+        key = slo_key(name, metric, target_ms)
+        self.slo.setdefault(key, [0.0, 0.0])[0 if good else 1] += 1
 
     def step(self, kind: StepClass, values: tuple[float, float, float, float, float]) -> None:
         sums = self.sums.setdefault(kind, [0.0] * len(TERMS))
@@ -159,14 +161,14 @@ class EnginePlant:
         waited_s = end_s - request.arrived_s
         if not request.late:
             good = 1e3 * waited_s <= self._targets.ttft[1]
-            self.tally.judge(self._targets.ttft, good=good)
+            self.tally.judge("TTFT", self._targets.ttft, good=good)
         self._note(Latency.TTFT, waited_s)
         request.made, request.last_s = 1, end_s
 
     def _next_token(self, request: Request, end_s: float) -> None:
         gap_s = end_s - request.last_s
         self._note(Latency.ITL, gap_s)
-        self.tally.judge(self._targets.itl, good=1e3 * gap_s <= self._targets.itl[1])
+        self.tally.judge("ITL", self._targets.itl, good=1e3 * gap_s <= self._targets.itl[1])
         self.tally.count(Counter.GENERATION_TOKENS)
         request.made, request.last_s = request.made + 1, end_s
         if request.made >= request.output:
@@ -180,7 +182,7 @@ class EnginePlant:
             late = 1e3 * (now_s - request.arrived_s) > self._targets.ttft[1]
             if late and not request.late and not request.made:
                 request.late = True
-                self.tally.judge(self._targets.ttft, good=False)
+                self.tally.judge("TTFT", self._targets.ttft, good=False)
 
     def _note(self, kind: Latency, value: float) -> None:
         self.tally.samples.setdefault(kind, []).append(value)

@@ -51,7 +51,7 @@ class Stage:
         self.gone = asyncio.Event()
         service: Any = SimpleNamespace(
             client=self.engine,
-            admission=Admission(10, 1000),
+            admission=Admission(10, 1000, clock=lambda: self.engine.now_s),
             tokenizer=load_tokenizer(None),
             config=SimpleNamespace(max_request_tokens=100),
             settings=ServerSettings(model_name="m", write_deadline_seconds=write_deadline_s),

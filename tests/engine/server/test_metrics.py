@@ -129,16 +129,18 @@ def full_queue(server: EngineServer) -> Iterator[None]:
     assert httpx.put(server.admin + "/admin/tunables", json=body).status_code == 200
     url = server.api + "/v1/completions"
     endless = {"max_tokens": 5000, "stream": True}
-    with httpx.stream("POST", url, json={"prompt": "run", **endless}) as running:
+    with httpx.stream("POST", url, json={"prompt": "run", **endless}, timeout=60) as running:
         lines = running.iter_lines()
         next(lines)
         waiting = threading.Thread(
-            target=httpx.post, args=(url,), kwargs={"json": {"prompt": ["a", "b"], "max_tokens": 1}}
+            target=httpx.post,
+            args=(url,),
+            kwargs={"json": {"prompt": ["a", "b"], "max_tokens": 1}, "timeout": 60},
         )
         waiting.start()
         eventually(lambda: server.value("requests_waiting") == 2)
         yield
-    waiting.join(20)
+    waiting.join(60)
 
 
 def test_refusals_are_offered_load_and_bad_samples(fresh: EngineServer) -> None:

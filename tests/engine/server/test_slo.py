@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from paceline_engine.request import Tier
 from paceline_engine.server.admin_wire import Slo, SloMetric
 from paceline_engine.server.metric_families import RequestMetrics
 from paceline_engine.server.request_meter import Metering, RequestMeter
+from paceline_engine.server.request_record import Identity
 from paceline_engine.server.slo import SloBoard
 
 
@@ -43,7 +45,7 @@ class _Handle:
 
 
 class Bench:
-    """A meter with one objective of each metric, 1 s each, and one for ITL at 50 %."""
+    """A meter with one objective of each metric and tier, 1 s each, on a given percentile."""
 
     def __init__(self, percentile: int = 50) -> None:
         self.time = Timeline()
@@ -57,28 +59,30 @@ class Bench:
         )
         self.board.replace(
             tuple(
-                Slo(name=each.value, metric=each, target_ms=1000, percentile=percentile)
+                Slo(name=each.value, tier=tier, metric=each, target_ms=1000, percentile=percentile)
                 for each in SloMetric
+                for tier in Tier
             )
         )
 
-    def admit(self, waited_s: float = 0.0) -> RequestMeter:
-        return self.metering.admit(self.time.now_s - waited_s, prompt_tokens=10)
+    def admit(self, waited_s: float = 0.0, tier: Tier = Tier.INTERACTIVE) -> RequestMeter:
+        received_at = self.time.now_s - waited_s
+        return self.metering.admit(received_at, 10, Identity(tier=tier))
 
-    def samples(self, metric: SloMetric) -> tuple[int, int]:
+    def samples(self, metric: SloMetric, tier: Tier = Tier.INTERACTIVE) -> tuple[int, int]:
         family = next(iter(self.board.collect()))
         counts = {
             sample.labels["outcome"]: int(sample.value)
             for sample in family.samples
-            if sample.labels["slo"] == metric.value
+            if sample.labels["slo"] == metric.value and sample.labels["tier"] == tier.value
         }
         return counts["good"], counts["bad"]
 
-    def goodput(self) -> tuple[float, float]:
+    def goodput(self, tier: Tier = Tier.INTERACTIVE) -> tuple[float, float]:
         name = "paceline_engine_goodput_requests_total"
         return tuple(  # type: ignore[return-value]
             self.metrics.registry.get_sample_value(
-                name, {"model_name": "m", "tier": "interactive", "outcome": outcome}
+                name, {"model_name": "m", "tier": tier.value, "outcome": outcome}
             )
             for outcome in ("good", "bad")
         )
@@ -189,14 +193,54 @@ def test_a_request_is_judged_by_what_was_in_force_when_it_came() -> None:
     assert bench.samples(SloMetric.TTFT) == (1, 0)
 
 
-def test_an_objective_of_another_tier_has_no_samples() -> None:
+@pytest.mark.parametrize("tier", Tier)
+def test_objectives_have_samples_of_their_own_tier_only(tier: Tier) -> None:
+    other = next(each for each in Tier if each is not tier)
     bench = Bench()
-    bench.board.replace((Slo(name="b", tier="batch", metric=SloMetric.TTFT, target_ms=1),))
+    meter = bench.admit(tier=tier)
+    produce(bench, meter, 5.0, 0.1)
+    meter.complete("stop")
+    bench.metering.refuse("queued_tokens", tier)
+    assert bench.samples(SloMetric.TTFT, tier) == (0, 2)
+    assert bench.samples(SloMetric.ITL, tier) == (1, 0)
+    assert bench.goodput(tier) == (0, 2)
+    for metric in SloMetric:
+        assert bench.samples(metric, other) == (0, 0)
+    assert bench.goodput(other) == (0, 0)
+
+
+def test_an_objective_of_an_unknown_tier_has_no_samples() -> None:
+    bench = Bench()
+    bench.board.replace((Slo(name="b", tier="other", metric=SloMetric.TTFT, target_ms=1),))
     meter = bench.admit()
     produce(bench, meter, 5.0)
     meter.complete("stop")
     assert {sample.value for sample in next(iter(bench.board.collect())).samples} == {0}
     assert bench.goodput() == (1, 0)
+
+
+def test_an_objective_that_changes_its_metric_or_tier_mixes_no_samples() -> None:
+    bench = Bench()
+    variants = [
+        Slo(name="same", metric=SloMetric.TTFT, target_ms=1000),
+        Slo(name="same", metric=SloMetric.E2E, target_ms=1000),
+        Slo(name="same", metric=SloMetric.E2E, target_ms=1000, tier=Tier.BATCH),
+    ]
+    for slo, tier in zip(variants, (Tier.INTERACTIVE, Tier.INTERACTIVE, Tier.BATCH), strict=True):
+        bench.board.replace((slo,))
+        meter = bench.admit(tier=tier)
+        produce(bench, meter, 0.5)
+        meter.complete("stop")
+    found = {
+        (s.labels["tier"], s.labels["metric"]): s.value
+        for s in next(iter(bench.board.collect())).samples
+        if s.labels["slo"] == "same" and s.labels["outcome"] == "good"
+    }
+    assert found == {
+        ("interactive", "TTFT"): 1,
+        ("interactive", "E2E"): 1,
+        ("batch", "E2E"): 1,
+    }
 
 
 def test_tpot_runs_to_the_end_and_not_to_the_last_text() -> None:

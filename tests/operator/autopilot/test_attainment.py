@@ -1,13 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.api.v1alpha1 import SloMetric, Tier
 from paceline_operator.autopilot.attainment import measure, measure_lately, wilson
 from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.window import Histogram, Latency, SloCounts, StepClass, Window
+from paceline_operator.autopilot.window import (
+    Histogram,
+    Latency,
+    SloCounts,
+    StepClass,
+    Window,
+    slo_key,
+)
 from tests.operator.autopilot.build import fleet, moments, window
 
 TTFT = Objective(name="t", metric=SloMetric.TTFT, target_ms=500)
@@ -31,21 +40,48 @@ def test_known_interval() -> None:
     [(96, 4, True), (95, 5, True), (93, 7, None), (80, 20, False), (0, 0, None), (2, 1, None)],
 )
 def test_only_proof_counts_as_missed(good: int, bad: int, met: bool | None) -> None:
-    found = measure(TTFT, window(slo={"t@500": SloCounts(good, bad)}))
+    found = measure(TTFT, window(slo={slo_key("t", "TTFT", 500): SloCounts(good, bad)}))
     assert found.met is met
     assert found.samples == good + bad
 
 
 def test_steps_are_the_samples_of_itl() -> None:
     seen = window(
-        slo={"i@50": SloCounts(8000, 2000)},
+        slo={slo_key("i", "ITL", 50): SloCounts(8000, 2000)},
         steps={StepClass.MIXED: moments(*[(10, 5, 100, 100, 0.06)] * 40)},
     )
     assert measure(ITL, seen).samples == 40
 
 
 def test_counts_against_another_target_do_not_count() -> None:
-    assert measure(TTFT, window(slo={"t@800": SloCounts(5, 5)})).attainment is None
+    assert (
+        measure(TTFT, window(slo={slo_key("t", "TTFT", 800): SloCounts(5, 5)})).attainment is None
+    )
+
+
+@pytest.mark.parametrize(
+    "key", [slo_key("t", "E2E", 500), slo_key("t", "TTFT", 500, "batch"), slo_key("u", "TTFT", 500)]
+)
+def test_counts_of_another_metric_tier_or_name_do_not_count(key: str) -> None:
+    assert measure(TTFT, window(slo={key: SloCounts(5, 5)})).attainment is None
+
+
+def test_an_objective_is_measured_on_requests_of_its_own_tier() -> None:
+    quick = Histogram((0.25, 0.5, float("inf")), (10, 0, 0), 1.0)
+    slow = Histogram((0.25, 0.5, float("inf")), (0, 0, 10), 60.0)
+    batch = replace(TTFT, tier=Tier.BATCH)
+    seen = window(histograms={Latency.TTFT: quick}, batch={Latency.TTFT: slow})
+    assert measure(TTFT, seen).attainment == 1
+    assert measure(batch, seen).attainment == 0
+    both = replace(
+        seen,
+        slo={
+            slo_key("t", "TTFT", 500): SloCounts(3, 1),
+            slo_key("t", "TTFT", 500, "batch"): SloCounts(1, 3),
+        },
+    )
+    assert measure(TTFT, both).attainment == 0.75
+    assert measure(batch, both).attainment == 0.25
 
 
 def test_without_counters_the_histogram_answers() -> None:
@@ -57,7 +93,7 @@ def test_without_counters_the_histogram_answers() -> None:
 
 def test_the_window_grows_until_there_are_samples() -> None:
     def five(at: float) -> Window:
-        return window(at, at + 5, slo={"t@500": SloCounts(5, 0)})
+        return window(at, at + 5, slo={slo_key("t", "TTFT", 500): SloCounts(5, 0)})
 
     seen = fleet(slices=tuple(five(700.0 + 5 * n) for n in range(60)))
     found = measure_lately(TTFT, seen)

@@ -6,7 +6,7 @@ from paceline_operator.autopilot.feasibility import judge
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.situation import Situation, understand
-from paceline_operator.autopilot.window import Counter, SloCounts, StepClass
+from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, slo_key
 from tests.operator.autopilot.build import ITL, auto, fleet, moments, window
 
 NOW = 1000.0
@@ -30,7 +30,7 @@ def violated(per_token_ms: float, per_row_ms: float) -> Situation:
                 StepClass.DECODE_ONLY: moments(*decode * 5),
             },
             counters={Counter.REQUESTS_RECEIVED: 5.0, Counter.PROMPT_TOKENS_RECEIVED: 500.0},
-            slo={f"{ITL}@100": SloCounts(20, 80)},
+            slo={slo_key(ITL, "ITL", 100): SloCounts(20, 80)},
         )
         for n in reversed(range(36))
     )

@@ -13,7 +13,7 @@ from paceline_operator.autopilot.itl_rules import above_cap, itl_feedback, squee
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.situation import Situation, understand
-from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, Window
+from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, Window, slo_key
 from tests.operator.autopilot.build import ITL, auto, fleet, moments, pod, window
 
 NOW = 1000.0
@@ -33,7 +33,7 @@ def seen(decode_ms: float, mixed_ms: float, good: float, **more: Any) -> FleetOb
             steps={StepClass.DECODE_ONLY: moments(*decode * 10),
                    StepClass.MIXED: moments(*mixed * 5)},
             counters={Counter.REQUESTS_RECEIVED: 5.0, Counter.PROMPT_TOKENS_RECEIVED: 500.0},
-            slo={f"{ITL}@100": SloCounts(good, 100 - good)},
+            slo={slo_key(ITL, "ITL", 100): SloCounts(good, 100 - good)},
         )  # fmt: skip
 
     slices = tuple(cut(NOW - 5.0 * n) for n in reversed(range(36)))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline_operator.api.v1alpha1 import Mode, Pause, SloMetric
+from paceline_operator.api.v1alpha1 import Mode, Pause, SloMetric, Tier
 from paceline_operator.autopilot import pilot
 from paceline_operator.autopilot.decision import (
     Action,
@@ -29,7 +29,7 @@ from paceline_operator.autopilot.fleet import (
 )
 from paceline_operator.autopilot.memory import Memory, Recommendation
 from paceline_operator.autopilot.policy import Objective, Policy, budget_floor
-from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, Window
+from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, Window, slo_key
 from tests.operator.autopilot.build import ITL, TTFT, auto, fleet, moments, pod, policy, window
 
 NOW = 1000.0
@@ -60,8 +60,8 @@ def windows(draw: st.DrawFn) -> tuple[Window, ...]:
                 },
                 counters=counters,
                 slo={
-                    f"{TTFT}@1000": SloCounts(draw(small), draw(small)),
-                    f"{ITL}@100": SloCounts(draw(small), draw(small)),
+                    slo_key(TTFT, "TTFT", 1000): SloCounts(draw(small), draw(small)),
+                    slo_key(ITL, "ITL", 100): SloCounts(draw(small), draw(small)),
                 },
             )
         )
@@ -261,7 +261,10 @@ def calm(**more: Any) -> FleetObservation:
                 Counter.PROMPT_TOKENS_RECEIVED: 500.0,
                 Counter.REQUESTS_FINISHED: 5.0,
             },
-            slo={f"{TTFT}@1000": SloCounts(5, 0), f"{ITL}@100": SloCounts(100, 0)},
+            slo={
+                slo_key(TTFT, "TTFT", 1000): SloCounts(5, 0),
+                slo_key(ITL, "ITL", 100): SloCounts(100, 0),
+            },
         )
 
     slices = tuple(quiet(NOW - 5.0 * n) for n in reversed(range(36)))
@@ -328,14 +331,17 @@ def test_pods_a_quota_refuses_are_not_waited_for_for_ever() -> None:
 
 def late_first_tokens(**more: Any) -> FleetObservation:
     seen = calm(**more)
-    late = {f"{TTFT}@1000": SloCounts(20, 20), f"{ITL}@100": SloCounts(100, 0)}
+    late = {
+        slo_key(TTFT, "TTFT", 1000): SloCounts(20, 20),
+        slo_key(ITL, "ITL", 100): SloCounts(100, 0),
+    }
     return replace(seen, slices=tuple(replace(w, slo=late) for w in seen.slices))
 
 
 def test_whole_answers_that_are_late_move_budget_and_replicas_on_their_own() -> None:
     objective = Objective(name="answer", metric=SloMetric.E2E, target_ms=1000)
     given_policy = replace(auto(max_replicas=20), objectives=(objective,))
-    late = {"answer@1000": SloCounts(20, 20)}
+    late = {slo_key("answer", "E2E", 1000): SloCounts(20, 20)}
     seen = replace(calm(), slices=tuple(replace(w, slo=late) for w in calm().slices))
     tick = pilot.step(given_policy, seen, rested(), NOW)
     budget = next(d for d in tick.decisions if d.knob is Knob.BUDGET)
@@ -343,6 +349,25 @@ def test_whole_answers_that_are_late_move_budget_and_replicas_on_their_own() -> 
     most = Tunables(max_num_batched_tokens=2048, max_num_running_seqs=64)
     decision = scaled(given_policy, replace(seen, desired_tunables=most), rested())
     assert (decision.action, decision.reason) == (Action.SCALE_OUT, Reason.TTFT_QUEUE)
+
+
+def test_a_batch_tier_that_is_late_and_piles_up_moves_nothing() -> None:
+    """It is measured and shown; knobs and replicas follow the interactive tier."""
+    nightly = Objective(name="n", metric=SloMetric.TTFT, target_ms=1000, tier=Tier.BATCH)
+    base = auto(max_replicas=20)
+    given_policy = replace(base, objectives=(*base.objectives, nightly))
+    late = {slo_key("n", "TTFT", 1000, "batch"): SloCounts(0, 500)}
+    still = calm(pods=tuple(pod(n + 1) for n in range(3)))
+    backlog = tuple(replace(p, waiting=900, batch_waiting=900) for p in still.pods)
+    seen = replace(
+        still, pods=backlog, slices=tuple(replace(w, slo={**w.slo, **late}) for w in still.slices)
+    )
+    found = pilot.step(given_policy, seen, rested(), NOW)
+    without = pilot.step(base, still, rested(), NOW)
+    assert next(m for m in found.slo if m.name == "n").met is False
+    assert [(d.knob, d.action) for d in found.decisions] == [
+        (d.knob, d.action) for d in without.decisions
+    ]
 
 
 def test_no_replica_is_asked_for_while_ordered_ones_are_stuck() -> None:

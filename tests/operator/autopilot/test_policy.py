@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from paceline_operator.api.v1alpha1 import InferenceServiceSpec, Mode
+from paceline_operator.api.v1alpha1 import InferenceServiceSpec, Mode, SloMetric
 from paceline_operator.autopilot.policy import (
     Policy,
     budget_floor,
@@ -41,6 +41,20 @@ def test_floor(seqs: int, step: int, floor: int) -> None:
 )
 def test_scaling_is_autonomous_where_a_maximum_is_set(scaling: dict[str, int], mode: Mode) -> None:
     assert read(scaling=scaling).scaling_mode is mode
+
+
+def test_the_loops_act_on_interactive_objectives_alone() -> None:
+    slos = [
+        {"name": "nightly", "metric": "TTFT", "targetMs": 60_000, "tier": "batch"},
+        {"name": "chat", "metric": "TTFT", "targetMs": 500},
+    ]
+    given = read(slos=slos)
+    assert [o.name for o in given.objectives] == ["nightly", "chat"]
+    assert (
+        [o.name for o in given.steering]
+        == ["chat"]
+        == [o.name for o in given.of_metric(SloMetric.TTFT)]
+    )
 
 
 def test_objectives_keep_their_order() -> None:

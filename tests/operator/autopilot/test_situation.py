@@ -11,7 +11,7 @@ from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import Objective, Policy
 from paceline_operator.autopilot.situation import Situation, classify, understand
-from paceline_operator.autopilot.window import SloCounts, StepClass, Window
+from paceline_operator.autopilot.window import SloCounts, StepClass, Window, slo_key
 from tests.operator.autopilot.build import ITL, auto, fleet, moments, pod, window
 
 Step = tuple[float, float, float, float, float]
@@ -25,7 +25,7 @@ def seen(decode: Sequence[Step], mixed: Sequence[Step], bad: int = 30) -> Situat
             940.0 + 5 * number,
             945.0 + 5 * number,
             steps={StepClass.DECODE_ONLY: moments(*decode), StepClass.MIXED: moments(*mixed)},
-            slo={f"{ITL}@100": SloCounts(70, bad)},
+            slo={slo_key(ITL, "ITL", 100): SloCounts(70, bad)},
         )
 
     observed = fleet(slices=tuple(cut(n) for n in range(12)))

@@ -4,10 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from paceline_operator.autopilot.window import TERMS, Counter, Latency, StepClass, slo_key
+from paceline_operator.autopilot.window import (
+    TERMS,
+    Counter,
+    Latency,
+    SloCounts,
+    StepClass,
+    slo_key,
+)
 from paceline_operator.metrics import names
 from paceline_operator.metrics.errors import ScrapeError
 from paceline_operator.metrics.exposition import parse
+from paceline_operator.metrics.names import MODEL, Family, Kind
 from tests.operator.metrics.text import EngineText
 
 ENGINE = Path(__file__).parent / "fixtures" / "engine.txt"  # what an engine's server renders
@@ -24,7 +32,7 @@ def test_reads_what_an_engine_renders() -> None:
     assert ttft.total == pytest.approx(60.885)
     assert ttft.edges[-1] == float("inf")
     assert set(seen.totals.steps) == set(StepClass)
-    assert seen.totals.slo[slo_key("ttft", 500)].total == 0
+    assert seen.totals.slo[slo_key("ttft", "TTFT", 500)].total == 0
     assert set(seen.totals.histograms) == set(Latency)
     assert set(seen.totals.counters) == set(Counter)
 
@@ -47,15 +55,51 @@ def test_moments_and_objectives_find_their_place() -> None:
     text = EngineText()
     text.add(names.STEP_MOMENTS, 4, term="n", **{"class": "mixed"})
     text.add(names.STEP_MOMENTS, 9, term="pt", **{"class": "mixed"})
-    text.add(names.SLO_SAMPLES, 7, slo="itl", target_ms="50", outcome="good")
-    text.add(names.SLO_SAMPLES, 1, slo="itl", target_ms="50", outcome="bad")
-    text.add(names.SLO_SAMPLES, 5, slo="itl", target_ms="80", outcome="bad")
+    itl = {"slo": "itl", "metric": "ITL"}
+    text.add(names.SLO_SAMPLES, 7, **itl, target_ms="50", outcome="good")
+    text.add(names.SLO_SAMPLES, 1, **itl, target_ms="50", outcome="bad")
+    text.add(names.SLO_SAMPLES, 5, **itl, target_ms="80", outcome="bad")
+    text.add(names.SLO_SAMPLES, 3, slo="itl", metric="TPOT", target_ms="50", outcome="bad")
+    text.add(names.SLO_SAMPLES, 2, **itl, target_ms="50", outcome="bad", tier="batch")
     totals = parse(text.render()).totals
     assert totals.steps[StepClass.MIXED].count == 4
     assert totals.steps[StepClass.MIXED].product("t", "p") == 9
     assert len(totals.steps[StepClass.MIXED].sums) == len(TERMS)
-    assert (totals.slo["itl@50"].good, totals.slo["itl@50"].bad) == (7, 1)
-    assert totals.slo["itl@80"].bad == 5
+    assert totals.slo[slo_key("itl", "ITL", 50)] == SloCounts(7, 1)
+    assert totals.slo[slo_key("itl", "ITL", 80)] == SloCounts(0, 5)
+    assert totals.slo[slo_key("itl", "TPOT", 50)] == SloCounts(0, 3)
+    assert totals.slo[slo_key("itl", "ITL", 50, "batch")] == SloCounts(0, 2)
+
+
+def test_latencies_of_the_tiers_stay_apart_and_their_load_adds_up() -> None:
+    text = EngineText()
+    text.observe(names.TTFT, 0.05)
+    text.observe(names.TTFT, 0.7, 0.7, tier="batch")
+    text.observe(names.QUEUE, 0.05)
+    text.observe(names.QUEUE, 0.7, tier="batch")
+    text.add(names.REQUESTS_RECEIVED, 2)
+    text.add(names.REQUESTS_RECEIVED, 5, tier="batch")
+    text.gauge(names.WAITING_TOKENS, 30)
+    text.gauge(names.WAITING_TOKENS, 400, tier="batch")
+    seen = parse(text.render())
+    assert seen.totals.histograms[Latency.TTFT].counts == (1, 0, 0, 0)
+    assert seen.totals.batch[Latency.TTFT].counts == (0, 0, 2, 0)
+    assert seen.totals.histograms[Latency.QUEUE].counts == (1, 0, 1, 0)
+    assert Latency.QUEUE not in seen.totals.batch
+    assert seen.totals.counters[Counter.REQUESTS_RECEIVED] == 7
+    assert seen.gauge(names.WAITING_TOKENS) == 430
+    assert seen.gauge(names.WAITING_TOKENS, "interactive") == 30
+    assert seen.gauge(names.WAITING_TOKENS, "batch") == 400
+    assert seen.gauge(names.REQUESTS_RUNNING, "batch") == 0
+
+
+def test_an_engine_that_names_no_metric_can_still_be_read() -> None:
+    """One of the version before, which an operator finds after its own upgrade."""
+    old = Family("slo_samples_total", Kind.COUNTER, (*MODEL, "slo", "target_ms", "outcome"))
+    text = EngineText()
+    text.add(old, 7, slo="itl", target_ms="50", outcome="good")
+    totals = parse(text.render()).totals
+    assert slo_key("itl", "ITL", 50) not in totals.slo
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,15 @@ def test_growth_of_counters_and_histograms() -> None:
     text = EngineText()
     text.add(names.GENERATION_TOKENS, 10)
     text.observe(names.ITL, 0.2)
+    text.observe(names.ITL, 0.2, tier="batch")
     before = parse(text.render())
     text.add(names.GENERATION_TOKENS, 5)
     text.observe(names.ITL, 0.2, 0.7)
+    text.observe(names.ITL, 0.05, tier="batch")
     grown = increase(before, parse(text.render()))
     assert grown.counters[Counter.GENERATION_TOKENS] == 5
     assert grown.histograms[Latency.ITL].counts == (0, 1, 1, 0)
+    assert grown.batch[Latency.ITL].counts == (1, 0, 0, 0)
 
 
 def test_a_restarted_process_counts_from_zero() -> None:

@@ -29,10 +29,10 @@ class EngineText:
         made = self._made(family, Counter)
         made.labels(**_all(family, labels)).inc(value)
 
-    def observe(self, family: names.Family, *values: float) -> None:
+    def observe(self, family: names.Family, *values: float, **labels: str) -> None:
         made = self._made(family, partial(Histogram, buckets=EDGES))
         for value in values:
-            made.labels(**_all(family, {})).observe(value)
+            made.labels(**_all(family, labels)).observe(value)
 
     def render(self) -> str:
         return generate_latest(self.registry).decode()

@@ -1,60 +1,169 @@
-"""Limits on what may wait for its first token. Counts prompts, not HTTP calls. Pure."""
+"""Limits on what may wait, and on what the admitted may still need. No I/O.
+
+A request here is one choice of one prompt: a call brings prompts x choices of them, and all
+of a call enter or none. Prompt tokens count once per prompt, since its choices share them.
+What can never fit is the caller's mistake; what does not fit now may be retried, when the
+measured drain says. The batch tier may fill `BATCH_SHARE` of each limit, so it is refused
+first and interactive calls keep the rest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import inf
 
+from paceline_engine.request import Tier
+from paceline_engine.server.drain_rate import retry_after_s
 from paceline_engine.server.errors import OverloadedError
+from paceline_engine.server.level import BATCH_SHARE, Level, limit_text
+from paceline_engine.server.ticket import Ask, Ticket
+
+FIRST_OUTPUT_TOKENS = 256
+_OUTPUT_WEIGHT = 0.05
 
 
 class Admission:
-    """Counts admitted prompts that have no token yet.
+    """Counts admitted requests that have no token yet, and KV of those that have not ended.
 
     Args:
-        max_requests: Prompts that may wait.
-        max_tokens: Prompt tokens that may wait; a single prompt is never held to it while
-            nothing else waits.
+        max_requests: Requests that may wait.
+        max_tokens: Prompt tokens that may wait; a call with one prompt is never held to it
+            while nothing else waits.
+        max_kv_tokens: KV tokens that admitted requests may come to need, prompt and output.
+        max_queue_s: Wait that a call may have before it, by the measured drain; None: any.
+        clock: Monotonic seconds.
     """
 
-    def __init__(self, max_requests: int, max_tokens: int) -> None:
-        self._max_requests = max_requests
-        self._max_tokens = max_tokens
-        self.requests = 0
-        self.tokens = 0
+    def __init__(
+        self,
+        max_requests: int,
+        max_tokens: int,
+        *,
+        max_kv_tokens: float = inf,
+        max_queue_s: float | None = None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._clock = clock
+        self._requests = Level("queued_requests", "{} requests wait already", max_requests)
+        self._tokens = Level("queued_tokens", "{} prompt tokens wait already", max_tokens)
+        self._kv = Level(
+            "projected_kv", "admitted requests may need {} tokens of KV cache", max_kv_tokens
+        )
+        self._max_queue_s = max_queue_s
+        self._mean_output = FIRST_OUTPUT_TOKENS / 2
 
-    def check_requests(self, count: int) -> None:
-        """Whether so many more prompts may wait, whatever their lengths.
+    @property
+    def requests(self) -> int:
+        """Requests that wait."""
+        return self._requests.total
+
+    @property
+    def tokens(self) -> int:
+        """Prompt tokens that wait."""
+        return self._tokens.total
+
+    @property
+    def kv_tokens(self) -> int:
+        """KV tokens that admitted requests may come to need."""
+        return self._kv.total
+
+    def check_requests(self, count: int, tier: Tier = Tier.INTERACTIVE) -> None:
+        """Whether so many more requests may wait, whatever their lengths.
 
         Raises:
-            OverloadedError: They may not.
+            NeverFitsError: They may not, however empty the queue is.
+            OverloadedError: They may not now.
         """
-        if self.requests + count > self._max_requests:
-            raise OverloadedError(
-                f"{self.requests} requests wait already and the limit is {self._max_requests}; "
-                "retry later",
-                code="queued_requests",
-            )
+        self._requests.check_ever(count, tier, f"{count} requests (prompts x choices)")
+        self._requests.check_now(count, tier, self._clock())
 
-    def enter(self, prompt_tokens: Sequence[int]) -> None:
-        """Takes the prompts of one call in, all or none.
+    def enter(self, asks: Sequence[Ask], tier: Tier = Tier.INTERACTIVE) -> list[Ticket]:
+        """Takes all requests of one call in, or none.
 
         Args:
-            prompt_tokens: Length of each prompt.
+            asks: One for each prompt.
+            tier: The call's.
+
+        Returns:
+            A ticket for each choice of the first prompt, then of the second, and so on.
 
         Raises:
+            NeverFitsError: It cannot fit, however empty the engine is.
             OverloadedError: A limit would be passed; `code` is the rejection reason.
         """
-        self.check_requests(len(prompt_tokens))
-        requests, tokens = self.requests + len(prompt_tokens), self.tokens + sum(prompt_tokens)
-        if tokens > self._max_tokens and requests > 1:
-            raise OverloadedError(
-                f"{self.tokens} prompt tokens wait already and the limit is {self._max_tokens}; "
-                "retry later",
-                code="queued_tokens",
-            )
-        self.requests, self.tokens = requests, tokens
+        tickets = [ticket for ask in asks for ticket in self._tickets(ask, tier)]
+        self._check(asks, tickets, tier)
+        now_s = self._clock()
+        for ticket in tickets:
+            self._requests.add(tier, 1, now_s)
+            self._tokens.add(tier, ticket.prompt_tokens, now_s)
+            self._kv.add(tier, ticket.kv_tokens, now_s)
+        return tickets
 
-    def leave(self, prompt_tokens: int) -> None:
-        """One prompt got its first token, or went away."""
-        self.requests -= 1
-        self.tokens -= prompt_tokens
+    def projected_queue_s(self, tier: Tier) -> float | None:
+        """Wait that a call of a tier has before it; None while no drain was measured.
+
+        Interactive requests are not held up by batch ones.
+        """
+        used = self._tokens.used
+        ahead = self._tokens.total if tier is Tier.BATCH else used[Tier.INTERACTIVE]
+        per_second = self._tokens.drain.per_second(self._clock())
+        if not ahead:
+            return 0.0
+        return None if per_second is None else ahead / per_second
+
+    def started(self, ticket: Ticket, *, served: bool) -> None:
+        """A ticket's request waits no more."""
+        now_s = self._clock()
+        self._requests.remove(ticket.tier, 1, now_s, served=served)
+        self._tokens.remove(ticket.tier, ticket.prompt_tokens, now_s, served=served)
+
+    def ended(self, ticket: Ticket, output_tokens: int | None) -> None:
+        """A ticket's request is over."""
+        self._kv.remove(ticket.tier, ticket.kv_tokens, self._clock(), served=True)
+        if output_tokens is not None:
+            self._mean_output += _OUTPUT_WEIGHT * (output_tokens - self._mean_output)
+
+    def _tickets(self, ask: Ask, tier: Tier) -> list[Ticket]:
+        output = ask.output_tokens
+        if not ask.is_limited:
+            output = min(output, round(2 * self._mean_output))
+        first = Ticket(self, tier, ask.prompt_tokens, ask.prompt_tokens + output)
+        others = (Ticket(self, tier, 0, output, shares_prompt=True) for _ in range(ask.choices - 1))
+        return [first, *others]
+
+    def _check(self, asks: Sequence[Ask], tickets: Sequence[Ticket], tier: Tier) -> None:
+        self.check_requests(len(tickets), tier)
+        self._check_tokens([ask.prompt_tokens for ask in asks], tier)
+        self._check_kv(tickets, tier, is_limited=all(ask.is_limited for ask in asks))
+        self._check_queue(tier)
+
+    def _check_tokens(self, prompts: Sequence[int], tier: Tier) -> None:
+        if len(prompts) == 1 and not self.requests:
+            return
+        tokens = sum(prompts)
+        if len(prompts) > 1:
+            self._tokens.check_ever(tokens, tier, f"{tokens} prompt tokens")
+        self._tokens.check_now(tokens, tier, self._clock())
+
+    def _check_kv(self, tickets: Sequence[Ticket], tier: Tier, *, is_limited: bool) -> None:
+        tokens = sum(ticket.kv_tokens for ticket in tickets)
+        if is_limited:
+            named = f"{tokens} tokens of KV cache (prompts + choices x max_tokens)"
+            self._kv.check_ever(tokens, tier, named)
+        if self.kv_tokens:
+            self._kv.check_now(tokens, tier, self._clock())
+
+    def _check_queue(self, tier: Tier) -> None:
+        if self._max_queue_s is None:
+            return
+        limit_s = self._max_queue_s * (BATCH_SHARE if tier is Tier.BATCH else 1.0)
+        wait_s = self.projected_queue_s(tier)
+        if wait_s is None or wait_s <= limit_s:
+            return
+        raise OverloadedError(
+            f"{self.tokens} prompt tokens wait already, {wait_s:.1f} s of work, and the limit is "
+            f"{limit_text(f'{limit_s:.1f} s', tier)}; retry later",
+            code="queue_delay",
+            retry_after_s=retry_after_s(wait_s - limit_s, per_second=1.0),
+        )

@@ -61,7 +61,7 @@ class _Routes:
         body = parse_body(CompletionRequest, await self._read(request))
         check_model(body, self._model_name)
         raw = raw_prompts(body, self._service.settings.max_queued_requests)
-        self._gate.check_room(len(raw))
+        self._gate.check_room(len(raw), tier=body.tier)
         prompts = await encode_prompts(raw, self._service.tokenizer, self._context)
         return self._answer(request, body, prompts, "prompt", CompletionShape(*self._identity()))
 
@@ -70,7 +70,7 @@ class _Routes:
         self._open(request)
         body = parse_body(ChatRequest, await self._read(request))
         check_model(body, self._model_name)
-        self._gate.check_room(1)
+        self._gate.check_room(1, tier=body.tier)
         prompt = await chat_prompt(body, self._service.tokenizer, self._context)
         return self._answer(request, body, [prompt], "messages", ChatShape(*self._identity()))
 
@@ -132,7 +132,8 @@ class _Routes:
         check_ids(body.stop_token_ids or (), self._service.tokenizer.vocab_size, "stop_token_ids")
         for prompt in prompts:
             check_fits(prompt, self._context, param)
-        call = Call(self._service, body, prompts, request.scope["state"]["received_at"])
+        state = request.scope["state"]
+        call = Call(self._service, body, prompts, state["received_at"], state["request_id"])
         if body.stream:
             return EventStream(call, shape, with_usage=body.include_usage)
         return WholeAnswer(call, shape)

@@ -10,8 +10,10 @@ from typing import Self
 from paceline_engine.server.answer_wire import Usage
 from paceline_engine.server.gate import Gate
 from paceline_engine.server.generation import Generation, Piece
+from paceline_engine.server.request_record import Identity
 from paceline_engine.server.sampling_fields import SamplingFields
 from paceline_engine.server.service import Service
+from paceline_engine.server.ticket import Ask, Ticket
 
 Indexed = tuple[int, Piece]
 
@@ -24,6 +26,7 @@ class Call:
         body: The checked body.
         prompts: Token ids; each fits.
         received_at: Monotonic time of the call's first byte.
+        request_id: As echoed to the caller.
     """
 
     def __init__(
@@ -32,11 +35,13 @@ class Call:
         body: SamplingFields,
         prompts: Sequence[tuple[int, ...]],
         received_at: float,
+        request_id: str = "",
     ) -> None:
         self._service = service
         self._body = body
         self._prompts = prompts
         self._received_at = received_at
+        self._request_id = request_id
         self._generations: list[Generation] = []
         self._handed_at = 0.0
 
@@ -54,8 +59,12 @@ class Call:
             OverloadedError: Too much waits.
             UnavailableError: Loading, draining or dead.
         """
-        Gate(self._service).enter([len(prompt) for prompt in self._prompts])
-        self._generations = [self._generation(prompt) for prompt in self._prompts]
+        asks = [self._ask(prompt) for prompt in self._prompts]
+        tickets = Gate(self._service).enter(asks, self._body.tier)
+        self._generations = [
+            self._generation(index, prompt, ticket)
+            for index, (prompt, ticket) in enumerate(zip(self._prompts, tickets, strict=True))
+        ]
         return self
 
     def __exit__(
@@ -103,14 +112,23 @@ class Call:
         async for indexed in _merge(self._generations):
             yield indexed
 
-    def _generation(self, prompt: tuple[int, ...]) -> Generation:
+    def _most_output(self, prompt: tuple[int, ...]) -> int:
         room = self._service.config.max_request_tokens - len(prompt)
         wanted = self._body.output_limit
+        return room if wanted is None else min(wanted, room)
+
+    def _ask(self, prompt: tuple[int, ...]) -> Ask:
+        is_limited = self._body.output_limit is not None
+        return Ask(len(prompt), self._most_output(prompt), is_limited=is_limited)
+
+    def _generation(self, index: int, prompt: tuple[int, ...], ticket: Ticket) -> Generation:
         sampling = self._body.params(
-            max_tokens=room if wanted is None else min(wanted, room),
-            drawn_seed=self._service.draw_seed(),
+            max_tokens=self._most_output(prompt), drawn_seed=self._service.draw_seed()
         )
-        return Generation(self._service, prompt, sampling, self._body.stop, self._received_at)
+        identity = Identity(request_id=self._request_id, index=index, tier=ticket.tier)
+        return Generation(
+            self._service, ticket, identity, prompt, sampling, self._body.stop, self._received_at
+        )
 
 
 async def _merge(generations: Sequence[Generation]) -> AsyncIterator[Indexed]:

@@ -49,6 +49,7 @@ class Envelope:
         if scope["type"] != "http":
             return
         own_id = request_id(scope)
+        scope.setdefault("state", {})["request_id"] = own_id.decode("ascii")
 
         async def send_enveloped(message: Message) -> None:
             if message["type"] == "http.response.start":

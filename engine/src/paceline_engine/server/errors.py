@@ -57,6 +57,12 @@ class ContextLengthError(BadRequestError):
     code = "context_length_exceeded"
 
 
+class NeverFitsError(BadRequestError):
+    """The call is larger than what this engine can ever hold."""
+
+    code = "never_fits"
+
+
 class UnauthorizedError(ApiError):
     """No bearer token, or a wrong one."""
 
@@ -108,11 +114,21 @@ class BodyTimeoutError(ApiError):
 
 
 class OverloadedError(ApiError):
-    """Too much is queued; `code` names the limit."""
+    """Too much is queued.
+
+    Args:
+        message: One line for the caller.
+        code: Names the limit.
+        retry_after_s: When it is worth to come again.
+    """
 
     status = 429
     error_type = "rate_limit_error"
-    retry_after_s = 1
+    retry_after_s: int
+
+    def __init__(self, message: str, *, code: str, retry_after_s: int = 1) -> None:
+        super().__init__(message, code=code)
+        self.retry_after_s = retry_after_s
 
 
 class InternalError(ApiError):

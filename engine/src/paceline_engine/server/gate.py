@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from paceline_engine.request import Tier
 from paceline_engine.server.errors import OverloadedError, UnavailableError
 from paceline_engine.server.service import Service
+from paceline_engine.server.ticket import Ask, Ticket
 
 
 class Gate:
@@ -18,11 +20,12 @@ class Gate:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    def check_open(self, prompts: int = 1) -> None:
+    def check_open(self, requests: int = 1, tier: Tier | None = None) -> None:
         """Whether a call may enter, before anything of it is read.
 
         Args:
-            prompts: How many it has; 1 while that is not known.
+            requests: How many it brings; 1 while that is not known.
+            tier: Its tier; None while that is not known.
 
         Raises:
             UnavailableError: Loading, draining or dead.
@@ -30,43 +33,60 @@ class Gate:
         try:
             self._service.check_open()
         except UnavailableError as refusal:
-            for _ in range(prompts):
-                self._service.metering.redirect(str(refusal.code))
+            for _ in range(requests):
+                self._service.metering.redirect(str(refusal.code), tier)
             raise
 
-    def check_room(self, prompts: int) -> None:
-        """Whether that many more may wait, before they are tokenised.
+    def check_room(self, prompts: int, choices: int = 1, tier: Tier = Tier.INTERACTIVE) -> None:
+        """Whether the requests of a call may wait, before its prompts are tokenised.
+
+        Args:
+            prompts: Its prompts.
+            choices: Answers to each of them.
+            tier: Its tier.
 
         Raises:
+            NeverFitsError: More than may ever wait.
             OverloadedError: Too many wait.
         """
         try:
-            self._service.admission.check_requests(prompts)
+            self._service.admission.check_requests(prompts * choices, tier)
         except OverloadedError as refusal:
             for _ in range(prompts):
-                self._service.metering.offer(None)
-            self._refuse(refusal, prompts)
+                self._service.metering.offer(tier, None, choices)
+            self._refuse(refusal, prompts * choices, tier)
             raise
 
-    def enter(self, lengths: Sequence[int]) -> None:
-        """Admits all prompts of a call, or none.
+    def enter(self, asks: Sequence[Ask], tier: Tier = Tier.INTERACTIVE) -> list[Ticket]:
+        """Admits all requests of a call, or none.
 
         Args:
-            lengths: Tokens of each.
+            asks: One for each prompt.
+            tier: The call's.
+
+        Returns:
+            A ticket for each choice of the first prompt, then of the second, and so on.
 
         Raises:
+            NeverFitsError: More than this engine can ever hold.
             OverloadedError: Too much waits.
             UnavailableError: Loading, draining or dead.
         """
-        self.check_open(len(lengths))
-        for length in lengths:
-            self._service.metering.offer(length)
+        requests = sum(ask.choices for ask in asks)
+        self.check_open(requests, tier)
         try:
-            self._service.admission.enter(lengths)
+            tickets = self._service.admission.enter(asks, tier)
         except OverloadedError as refusal:
-            self._refuse(refusal, len(lengths))
+            self._offer(asks, tier)
+            self._refuse(refusal, requests, tier)
             raise
+        self._offer(asks, tier)
+        return tickets
 
-    def _refuse(self, refusal: OverloadedError, prompts: int) -> None:
-        for _ in range(prompts):
-            self._service.metering.refuse(str(refusal.code))
+    def _offer(self, asks: Sequence[Ask], tier: Tier) -> None:
+        for ask in asks:
+            self._service.metering.offer(tier, ask.prompt_tokens, ask.choices)
+
+    def _refuse(self, refusal: OverloadedError, requests: int, tier: Tier) -> None:
+        for _ in range(requests):
+            self._service.metering.refuse(str(refusal.code), tier)

@@ -10,8 +10,10 @@ from paceline_engine.message import TokenOutput
 from paceline_engine.request import FinishReason, Request
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.server.errors import InternalError, UnavailableError
+from paceline_engine.server.request_record import Identity
 from paceline_engine.server.service import Service
 from paceline_engine.server.stop_strings import StopFilter
+from paceline_engine.server.ticket import Ticket
 
 
 class AbandonedError(Exception):
@@ -35,6 +37,8 @@ class Generation:
 
     Args:
         service: Engine, tokenizer, meters.
+        ticket: Its admission; ended with it.
+        identity: Whose it is, and its tier.
         prompt: Token ids that fit.
         sampling: How to draw.
         stops: Stop strings.
@@ -44,20 +48,26 @@ class Generation:
     def __init__(
         self,
         service: Service,
+        ticket: Ticket,
+        identity: Identity,
         prompt: tuple[int, ...],
         sampling: SamplingParams,
         stops: tuple[str, ...],
         received_at: float,
     ) -> None:
         self._client = service.client
-        self._admission = service.admission
+        self._ticket = ticket
         self._request = Request(
-            request_id=next(service.request_ids), prompt_token_ids=prompt, sampling=sampling
+            request_id=next(service.request_ids),
+            prompt_token_ids=prompt,
+            sampling=sampling,
+            tier=identity.tier,
         )
         self._decoder = service.tokenizer.incremental_decoder()
         self._stops = StopFilter(stops)
-        self._meter = service.metering.admit(received_at, len(prompt))
-        self._is_queued = True
+        self._meter = service.metering.admit(
+            received_at, len(prompt), identity, shares_prompt=ticket.shares_prompt
+        )
         self._is_open = True
         self._has_left = False
 
@@ -105,6 +115,7 @@ class Generation:
         if piece.finish_reason:
             self._is_open = False
             self._meter.complete(piece.finish_reason)
+            self._ticket.end(self.output_tokens)
 
     def cancel(self) -> None:
         """The client has left: `pieces` ends with an `AbandonedError`."""
@@ -113,7 +124,7 @@ class Generation:
 
     def close(self) -> None:
         """Frees what an unfinished prompt holds; safe to call at any time, twice too."""
-        self._leave_queue()
+        self._ticket.end()
         if self._is_open:
             self._is_open = False
             self._withdraw()
@@ -122,15 +133,12 @@ class Generation:
     def _withdraw(self) -> None:
         self._client.abort(self._request.request_id)
 
-    def _leave_queue(self) -> None:
-        if self._is_queued:
-            self._is_queued = False
-            self._admission.leave(self.prompt_tokens)
-
     def _take(self, output: TokenOutput) -> Piece:
         if output.queue_s is not None:
             self._meter.queued(output.queue_s)
-        self._leave_queue()
+        if output.cached_tokens is not None:
+            self._meter.cached(output.cached_tokens)
+        self._ticket.start()
         text = self._show(output.token_ids)
         if self._stops.matched:
             self._withdraw()

@@ -9,6 +9,7 @@ import random
 import signal
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -30,6 +31,7 @@ from paceline_engine.server.loop_metrics import LoopCollector
 from paceline_engine.server.memory_metrics import MemoryCollector
 from paceline_engine.server.memory_watch import MemoryWatch
 from paceline_engine.server.metric_families import RequestMetrics
+from paceline_engine.server.request_log import RequestLog, RequestLogError, open_request_log
 from paceline_engine.server.request_meter import Metering
 from paceline_engine.server.service import Service
 from paceline_engine.server.settings import ServerSettings
@@ -81,8 +83,20 @@ class Startup:
     access: Access
 
 
-def create_service(startup: Startup, client: EngineClient) -> Service:
-    """Wires the parts together; must run inside the event loop."""
+def create_service(
+    startup: Startup,
+    client: EngineClient,
+    request_log: RequestLog | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Service:
+    """Wires the parts together; must run inside the event loop.
+
+    Args:
+        startup: What was decided before.
+        client: The engine.
+        request_log: Where ended requests are written to; None writes none.
+        clock: Monotonic seconds, of the same clock as the event loop's timers.
+    """
     settings, config = startup.settings, startup.config
     tunables = Tunables(config, startup.start_values)
     metrics = RequestMetrics(settings.model_name)
@@ -109,14 +123,24 @@ def create_service(startup: Startup, client: EngineClient) -> Service:
         tokenizer=startup.tokenizer,
         client=client,
         metering=Metering(
-            metrics=metrics, board=board, clock=time.monotonic, call_later=loop.call_later
+            metrics=metrics,
+            board=board,
+            clock=clock,
+            call_later=loop.call_later,
+            record=None if request_log is None else request_log.add,
         ),
         loop_metrics=loop_metrics,
-        admission=Admission(settings.max_queued_requests, settings.max_queued_tokens),
-        drain=Drain(time.monotonic, settings.drain_grace_seconds),
+        admission=Admission(
+            settings.max_queued_requests,
+            settings.max_queued_tokens,
+            max_kv_tokens=settings.max_projected_kv * config.kv_capacity_tokens,
+            max_queue_s=settings.max_queue_seconds,
+            clock=clock,
+        ),
+        drain=Drain(clock, settings.drain_grace_seconds),
         tunables=tunables,
         calls=Calls(),
-        clock=time.monotonic,
+        clock=clock,
         wall_clock=lambda: int(time.time()),
         draw_seed=lambda: random.SystemRandom().getrandbits(63),
         created=int(time.time()),
@@ -129,7 +153,20 @@ async def serve(startup: Startup, client: EngineClient) -> int:
     Returns:
         Exit code: 0 after a drain, 1 after the engine's death, 2 if it cannot load.
     """
-    service = create_service(startup, client)
+    try:
+        request_log = open_request_log(startup.settings.request_log)
+    except RequestLogError as error:
+        _log.error("%s", error)
+        return EXIT_BAD_START
+    try:
+        return await _serve(create_service(startup, client, request_log), startup)
+    finally:
+        if request_log is not None:
+            request_log.close()
+
+
+async def _serve(service: Service, startup: Startup) -> int:
+    client = service.client
     ports, access = startup.ports, startup.access
     listeners = Listeners(
         (Envelope(create_api(service, access.api_keys), service), ports.api),

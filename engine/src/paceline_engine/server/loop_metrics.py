@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from paceline_engine.message import LoopState, StepStats
+from paceline_engine.request import Tier
 from paceline_engine.server import metric_names as names
-from paceline_engine.server.metric_families import TIER
 from paceline_engine.server.metric_names import Family
 from paceline_engine.server.moments import Moments
 
@@ -98,9 +98,9 @@ class LoopCollector(Collector):
             "cached": state.kv_blocks_cached,
         }
         total = sum(blocks.values())
-        yield self._gauge(names.REQUESTS_RUNNING, state.requests_running)
-        yield self._gauge(names.REQUESTS_WAITING, state.requests_waiting)
-        yield self._gauge(names.WAITING_TOKENS, state.waiting_tokens)
+        yield self._by_tier(names.REQUESTS_RUNNING, state.requests_running, state.batch_running)
+        yield self._by_tier(names.REQUESTS_WAITING, state.requests_waiting, state.batch_waiting)
+        yield self._by_tier(names.WAITING_TOKENS, state.waiting_tokens, state.batch_waiting_tokens)
         yield self._gauge(names.KV_USAGE, state.kv_blocks_held / total if total else 0.0)
         yield self._gauge(names.MAX_BATCHED_TOKENS, state.max_num_batched_tokens)
         yield self._gauge(names.MAX_RUNNING_SEQS, state.max_num_running_seqs)
@@ -138,17 +138,20 @@ class LoopCollector(Collector):
             metric.add_metric((self._model_name, step_class, term), value)
         return metric
 
-    def _labels(self, family: Family) -> tuple[str, ...]:
-        return (self._model_name, TIER) if "tier" in family.labels else (self._model_name,)
+    def _by_tier(self, family: Family, total: float, batch: float) -> Metric:
+        metric = _gauge_family(family)
+        metric.add_metric((self._model_name, Tier.INTERACTIVE.value), total - batch)
+        metric.add_metric((self._model_name, Tier.BATCH.value), batch)
+        return metric
 
     def _gauge(self, family: Family, value: float) -> Metric:
         metric = _gauge_family(family)
-        metric.add_metric(self._labels(family), value)
+        metric.add_metric((self._model_name,), value)
         return metric
 
     def _counter(self, family: Family, value: float) -> Metric:
         metric = _counter_family(family)
-        metric.add_metric(self._labels(family), value)
+        metric.add_metric((self._model_name,), value)
         return metric
 
 

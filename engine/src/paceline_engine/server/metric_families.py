@@ -15,21 +15,47 @@ from paceline_engine.request import Tier
 from paceline_engine.server import metric_names as names
 from paceline_engine.server.metric_names import Family
 
-TIER = Tier.INTERACTIVE.value
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs
 
 
-class RequestMetrics:
-    """Counters and histograms that the server feeds itself.
+class _Families:
+    """Families as prometheus objects, each made where it is first asked for."""
 
-    Attributes:
-        registry: Everything on `/metrics`.
-        model_name: Value of the `model_name` label.
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._counters: dict[str, Counter] = {}
+        self._histograms: dict[str, Histogram] = {}
+
+    def counter(self, family: Family) -> Counter:
+        if family.name not in self._counters:
+            self._counters[family.name] = Counter(
+                family.full_name, family.help, family.labels, registry=self._registry
+            )
+        return self._counters[family.name]
+
+    def histogram(self, family: Family) -> Histogram:
+        if family.name not in self._histograms:
+            self._histograms[family.name] = Histogram(
+                family.full_name,
+                family.help,
+                family.labels,
+                buckets=family.buckets,
+                registry=self._registry,
+            )
+        return self._histograms[family.name]
+
+
+class TierMetrics:
+    """Request families of one tier.
+
+    Args:
+        families: Those of all tiers.
+        labels: Model name and tier.
     """
 
-    def __init__(self, model_name: str) -> None:
-        self.registry = CollectorRegistry(auto_describe=False)
-        self.model_name = model_name
+    def __init__(self, families: _Families, labels: tuple[str, str]) -> None:
+        self._families = families
+        self._labels = labels
         self._requests = self._outcomes(names.REQUESTS, names.OUTCOMES)
         self._rejected = self._outcomes(names.REJECTED, names.REJECTION_REASONS)
         self._goodput = self._outcomes(names.GOODPUT, names.SLO_OUTCOMES)
@@ -42,12 +68,6 @@ class RequestMetrics:
         self.duration = self._histogram(names.DURATION)
         self.request_prompt_tokens = self._histogram(names.PROMPT_TOKENS_HIST)
         self.request_generation_tokens = self._histogram(names.GENERATION_TOKENS_HIST)
-        self.prompt_tokens = self._counter(names.PROMPT_TOKENS)
-        self.generation_tokens = self._counter(names.GENERATION_TOKENS)
-        start = names.START_TIME
-        Gauge(start.full_name, start.help, start.labels, registry=self.registry).labels(
-            model_name
-        ).set(time.time())
 
     def ended(self, outcome: str) -> None:
         """Counts a request's end; `outcome` is one of `OUTCOMES`."""
@@ -61,27 +81,54 @@ class RequestMetrics:
         """Counts a request as goodput or not."""
         self._goodput["good" if good else "bad"].inc()
 
+    def _counter(self, family: Family) -> Counter:
+        return self._families.counter(family).labels(*self._labels)
+
+    def _outcomes(self, family: Family, values: tuple[str, ...]) -> dict[str, Counter]:
+        counter = self._families.counter(family)
+        return {value: counter.labels(*self._labels, value) for value in values}
+
+    def _histogram(self, family: Family) -> Histogram:
+        return self._families.histogram(family).labels(*self._labels)
+
+
+class RequestMetrics:
+    """Counters and histograms that the server feeds itself.
+
+    Attributes:
+        registry: Everything on `/metrics`.
+        model_name: Value of the `model_name` label.
+        prompt_tokens: Of both tiers; `generation_tokens` likewise.
+    """
+
+    def __init__(self, model_name: str) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.model_name = model_name
+        families = _Families(self.registry)
+        self._tiers = {tier: TierMetrics(families, (model_name, tier.value)) for tier in Tier}
+        rejected = families.counter(names.REJECTED)
+        self._unread = {
+            reason: rejected.labels(model_name, names.UNREAD, reason)
+            for reason in names.REDIRECT_REASONS
+        }
+        self.prompt_tokens = families.counter(names.PROMPT_TOKENS).labels(model_name)
+        self.generation_tokens = families.counter(names.GENERATION_TOKENS).labels(model_name)
+        start = names.START_TIME
+        Gauge(start.full_name, start.help, start.labels, registry=self.registry).labels(
+            model_name
+        ).set(time.time())
+
+    def of(self, tier: Tier) -> TierMetrics:
+        """Families of one tier."""
+        return self._tiers[tier]
+
+    def redirected(self, reason: str, tier: Tier | None) -> None:
+        """Counts a 503; `reason` is one of `REDIRECT_REASONS`, the tier None while unread."""
+        if tier is None:
+            self._unread[reason].inc()
+        else:
+            self.of(tier).rejected(reason)
+
     def render(self) -> bytes:
         """All families in the text exposition format."""
         return prometheus_client.generate_latest(self.registry)
-
-    def _outcomes(self, family: Family, values: tuple[str, ...]) -> dict[str, Counter]:
-        counter = Counter(family.full_name, family.help, family.labels, registry=self.registry)
-        return {value: counter.labels(self.model_name, TIER, value) for value in values}
-
-    def _counter(self, family: Family) -> Counter:
-        counter = Counter(family.full_name, family.help, family.labels, registry=self.registry)
-        return counter.labels(*self._values(family))
-
-    def _histogram(self, family: Family) -> Histogram:
-        histogram = Histogram(
-            family.full_name,
-            family.help,
-            family.labels,
-            buckets=family.buckets,
-            registry=self.registry,
-        )
-        return histogram.labels(*self._values(family))
-
-    def _values(self, family: Family) -> tuple[str, ...]:
-        return (self.model_name, TIER) if "tier" in family.labels else (self.model_name,)

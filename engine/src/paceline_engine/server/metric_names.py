@@ -90,8 +90,11 @@ def moment_terms() -> tuple[str, ...]:
 
 MOMENT_TERMS = moment_terms()
 
-OUTCOMES = ("stop", "length", "abort", "error")  # requests_total
-REJECTION_REASONS = ("queued_requests", "queued_tokens", "draining", "not_ready")
+OUTCOMES = ("stop", "length", "abort", "gone", "error")  # requests_total
+OVERLOAD_REASONS = ("queued_requests", "queued_tokens", "projected_kv", "queue_delay")
+REDIRECT_REASONS = ("draining", "not_ready")
+REJECTION_REASONS = (*OVERLOAD_REASONS, *REDIRECT_REASONS)
+UNREAD = "unread"  # tier of what was turned away before its body was read
 SLO_OUTCOMES = ("good", "bad")  # slo_samples_total, goodput_requests_total
 KV_STATES = ("free", "held", "cached")
 
@@ -114,24 +117,39 @@ REQUESTS_RUNNING = _gauge("requests_running", "Requests with KV blocks in the ba
 REQUESTS_WAITING = _gauge("requests_waiting", "Requests admitted and not yet running.", TIERED)
 WAITING_TOKENS = _gauge("waiting_tokens", "Tokens still to prefill of waiting requests.", TIERED)
 REQUESTS_RECEIVED = _counter(
-    "requests_received_total", "Valid prompts received, overload refusals included.", TIERED
+    "requests_received_total",
+    "Offered load: valid requests, admitted or refused with 429. One for each choice of each "
+    "prompt, as in every family about requests.",
+    TIERED,
 )
-PROMPT_TOKENS_RECEIVED = _counter("prompt_tokens_received_total", "Their prompt tokens.", TIERED)
+PROMPT_TOKENS_RECEIVED = _counter(
+    "prompt_tokens_received_total",
+    "Their prompt tokens, once per prompt; the mean so far where one was refused unread.",
+    TIERED,
+)
 REQUESTS = _counter(
-    "requests_total", "Requests ended, by outcome.", ("model_name", "tier", "outcome")
+    "requests_total",
+    "Admitted requests ended, by outcome: stop, length, abort (the client left during the "
+    "answer), gone (it left before the first token), error.",
+    ("model_name", "tier", "outcome"),
 )
 REJECTED = _counter(
     "rejected_total",
     "Requests refused, by reason. Those answered with 503 (not_ready, draining) are counted "
-    "here alone, neither as received nor as samples: another replica serves them.",
+    "here alone, neither as received nor as samples: another replica serves them. Where that "
+    "was before the body was read, tier is unread.",
     ("model_name", "tier", "reason"),
 )
 TTFT = _histogram(
     "time_to_first_token_seconds",
-    "First byte of the request to first token written; once per request.",
+    "First byte of the request to first token written; once per request, preempted or not.",
     TTFT_EDGES,
 )
-ITL = _histogram("inter_token_latency_seconds", "Gaps between emissions of one request.", ITL_EDGES)
+ITL = _histogram(
+    "inter_token_latency_seconds",
+    "Gaps between emissions of one request: one less than it has emissions.",
+    ITL_EDGES,
+)
 TPOT = _histogram(
     "request_time_per_output_token_seconds",
     "Mean time per output token after the first, of a completed request.",
@@ -144,19 +162,19 @@ DURATION = _histogram(
     "request_duration_seconds", "First byte to last token of a completed request.", DURATION_EDGES
 )
 PROMPT_TOKENS_HIST = _histogram(
-    "request_prompt_tokens", "Prompt tokens of an admitted request.", TOKEN_EDGES
+    "request_prompt_tokens", "Tokens of an admitted prompt, once whatever its choices.", TOKEN_EDGES
 )
 GENERATION_TOKENS_HIST = _histogram(
     "request_generation_tokens", "Output tokens of a completed request.", TOKEN_EDGES
 )
 SLO_SAMPLES = _counter(
     "slo_samples_total",
-    "Samples per pushed objective; bad at the moment one becomes late.",
-    ("model_name", "slo", "target_ms", "outcome"),
+    "Samples per pushed objective, of requests of its tier; bad at the moment one becomes late.",
+    ("model_name", "tier", "slo", "metric", "target_ms", "outcome"),
 )
 GOODPUT = _counter(
     "goodput_requests_total",
-    "Requests that met every pushed TTFT and ITL objective, and those that did not.",
+    "Requests that met every pushed TTFT and ITL objective of their tier, and those that did not.",
     ("model_name", "tier", "outcome"),
 )
 STEP_DURATION = _histogram("step_duration_seconds", "Time of one step.", STEP_EDGES, MODEL)
@@ -168,7 +186,7 @@ STEP_MOMENTS = _counter(
 STEPS_AT_BUDGET = _counter("steps_at_budget_total", "Steps that used the whole token budget.")
 KV_USAGE = _gauge("kv_cache_usage_ratio", "KV blocks held by requests over all, 0 to 1.")
 KV_BLOCKS = _gauge("kv_cache_blocks", "KV blocks by state.", ("model_name", "state"))
-PROMPT_TOKENS = _counter("prompt_tokens_total", "Prompt tokens of requests that got a token.")
+PROMPT_TOKENS = _counter("prompt_tokens_total", "Tokens of prompts that got a first token.")
 GENERATION_TOKENS = _counter("generation_tokens_total", "Output tokens given to requests.")
 PREFIX_QUERIES = _counter("prefix_cache_queries_tokens_total", "Tokens looked up for a prefix.")
 PREFIX_HITS = _counter("prefix_cache_hits_tokens_total", "Tokens found in the prefix cache.")

@@ -1,13 +1,22 @@
-"""Latencies of one request, fed to histograms, objectives and goodput exactly once."""
+"""Latencies of one request, fed to histograms, objectives and goodput exactly once.
+
+A request is one choice of one prompt. Choices of one prompt share its tokens: only the first
+brings them, so that prompt tokens here are those that callers are told in `usage`.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from paceline_engine.server.admin_wire import SloMetric
+from paceline_engine.request import Tier
+from paceline_engine.server.judgement import Judgement
 from paceline_engine.server.metric_families import RequestMetrics
-from paceline_engine.server.slo import CallLater, Deadline, GapTally, SloBoard
+from paceline_engine.server.request_record import Identity, RequestRecord, tenant_digest
+from paceline_engine.server.slo import CallLater, SloBoard
+
+NOBODY = Identity()
 
 
 @dataclass(slots=True)
@@ -37,6 +46,8 @@ class Metering:
         board: Objectives.
         clock: Monotonic seconds.
         call_later: Timer of the event loop.
+        wall_clock: Unix time in seconds; stamps records.
+        record: Takes the record of each request that has ended; None keeps none.
         offered: Lengths of the prompts that were tokenised.
     """
 
@@ -44,39 +55,59 @@ class Metering:
     board: SloBoard
     clock: Callable[[], float]
     call_later: CallLater
+    wall_clock: Callable[[], float] = time.time
+    record: Callable[[RequestRecord], None] | None = None
     offered: OfferedLoad = field(default_factory=OfferedLoad)
 
-    def admit(self, received_at: float, prompt_tokens: int) -> RequestMeter:
-        """Starts to measure an admitted request."""
-        return RequestMeter(self, received_at, prompt_tokens)
-
-    def offer(self, prompt_tokens: int | None) -> None:
-        """Counts offered load: a prompt, whether it is admitted or not.
+    def admit(
+        self,
+        received_at: float,
+        prompt_tokens: int,
+        identity: Identity = NOBODY,
+        *,
+        shares_prompt: bool = False,
+    ) -> RequestMeter:
+        """Starts to measure an admitted request.
 
         Args:
+            received_at: Monotonic time of the call's first byte.
+            prompt_tokens: Length of the prompt.
+            identity: Whose it is, and its tier.
+            shares_prompt: Whether another choice of the same prompt brings the prompt's tokens.
+        """
+        return RequestMeter(self, received_at, prompt_tokens, identity, shares_prompt=shares_prompt)
+
+    def offer(self, tier: Tier, prompt_tokens: int | None, choices: int = 1) -> None:
+        """Counts offered load: the requests of one prompt, whether they are admitted or not.
+
+        Args:
+            tier: Their tier.
             prompt_tokens: Its length; None where it is turned away before it is tokenised,
                 and then the mean length so far stands for it.
+            choices: How many requests.
         """
         if prompt_tokens is None:
             prompt_tokens = self.offered.mean_tokens
         else:
             self.offered.add(prompt_tokens)
-        self.metrics.received.inc()
-        self.metrics.prompt_tokens_received.inc(prompt_tokens)
+        metrics = self.metrics.of(tier)
+        metrics.received.inc(choices)
+        metrics.prompt_tokens_received.inc(prompt_tokens)
 
-    def redirect(self, reason: str) -> None:
-        """Counts a valid prompt that belongs to another replica: loading, draining, dead.
+    def redirect(self, reason: str, tier: Tier | None) -> None:
+        """Counts a valid request that belongs to another replica: loading, draining, dead.
 
         It is no load and no sample here: the proxy asks the next replica, and a request
         counts once, where it ends.
         """
-        self.metrics.rejected(reason)
+        self.metrics.redirected(reason, tier)
 
-    def refuse(self, reason: str) -> None:
-        """Counts a valid prompt that was turned away for good: too much waits."""
-        self.metrics.rejected(reason)
-        self.board.refuse()
-        self.metrics.judged(good=False)
+    def refuse(self, reason: str, tier: Tier = Tier.INTERACTIVE) -> None:
+        """Counts a valid request that was turned away for good: too much waits."""
+        metrics = self.metrics.of(tier)
+        metrics.rejected(reason)
+        self.board.refuse(tier)
+        metrics.judged(good=False)
 
 
 class RequestMeter:
@@ -86,25 +117,36 @@ class RequestMeter:
         output_tokens: Tokens counted so far.
     """
 
-    def __init__(self, metering: Metering, received_at: float, prompt_tokens: int) -> None:
+    def __init__(
+        self,
+        metering: Metering,
+        received_at: float,
+        prompt_tokens: int,
+        identity: Identity,
+        *,
+        shares_prompt: bool,
+    ) -> None:
         self._metering = metering
+        self._metrics = metering.metrics.of(identity.tier)
         self._received_at = received_at
         self._prompt_tokens = prompt_tokens
+        self._identity = identity
+        self._shares_prompt = shares_prompt
+        self._queue_s: float | None = None
+        self._cached_tokens: int | None = None
         self._first_at: float | None = None
         self._last_at: float | None = None
+        self._emissions = 0
         self._blocked_s = 0.0
         self.output_tokens = 0
-        elapsed = metering.clock() - received_at
-        deadlines: dict[SloMetric, list[Deadline]] = {SloMetric.TTFT: [], SloMetric.E2E: []}
-        for slo in metering.board.slos:
-            if slo.metric in deadlines:
-                timer = Deadline(metering.board, slo, metering.call_later, elapsed)
-                deadlines[slo.metric].append(timer)
-        self._ttft, self._e2e = deadlines[SloMetric.TTFT], deadlines[SloMetric.E2E]
-        by_metric = [slo for slo in metering.board.slos if slo.metric is SloMetric.ITL]
-        self._gaps = [GapTally(metering.board, slo) for slo in by_metric]
-        self._tpot = [slo for slo in metering.board.slos if slo.metric is SloMetric.TPOT]
-        metering.metrics.request_prompt_tokens.observe(prompt_tokens)
+        self._judgement = Judgement(
+            metering.board,
+            metering.board.of(identity.tier),
+            metering.call_later,
+            metering.clock() - received_at,
+        )
+        if not shares_prompt:
+            self._metrics.request_prompt_tokens.observe(prompt_tokens)
 
     @property
     def ttft_s(self) -> float | None:
@@ -113,7 +155,12 @@ class RequestMeter:
 
     def queued(self, queue_s: float) -> None:
         """The engine said how long the request waited for its first step."""
-        self._metering.metrics.queue.observe(queue_s)
+        self._queue_s = queue_s
+        self._metrics.queue.observe(queue_s)
+
+    def cached(self, tokens: int) -> None:
+        """The engine said how much of the prompt came from the prefix cache."""
+        self._cached_tokens = tokens
 
     def tokens(self, count: int) -> None:
         """Tokens came out of the engine and belong to the answer."""
@@ -131,66 +178,82 @@ class RequestMeter:
             self._emitted_first(now)
         else:
             gap = now - self._last_at
-            self._metering.metrics.itl.observe(gap)
-            for tally in self._gaps:
-                tally.add(gap)
+            self._metrics.itl.observe(gap)
+            self._judgement.gap(gap)
         self._last_at = now
+        self._emissions += 1
 
     def _emitted_first(self, now: float) -> None:
         self._first_at = now
         latency = now - self._received_at
-        self._metering.metrics.ttft.observe(latency)
-        self._metering.metrics.prompt_tokens.inc(self._prompt_tokens)
-        for deadline in self._ttft:
-            deadline.meet(latency)
+        self._metrics.ttft.observe(latency)
+        if not self._shares_prompt:
+            self._metering.metrics.prompt_tokens.inc(self._prompt_tokens)
+        self._judgement.started(latency)
 
     def complete(self, outcome: str) -> None:
         """The answer is whole; `outcome` is `stop` or `length`."""
         if self._first_at is None:
             self.emitted()  # an answer without text: its end is its first sign of life
-        now = self._metering.clock()
-        metrics = self._metering.metrics
-        metrics.ended(outcome)
-        metrics.duration.observe(now - self._received_at)
-        metrics.request_generation_tokens.observe(self.output_tokens)
-        for deadline in self._e2e:
-            deadline.meet(now - self._received_at)
-        self._observe_tpot(self._now())
-        metrics.judged(good=not self._is_late())
+        latency = self._metering.clock() - self._received_at
+        tpot = self._tpot_s()
+        self._metrics.ended(outcome)
+        self._metrics.duration.observe(latency)
+        self._metrics.request_generation_tokens.observe(self.output_tokens)
+        if tpot is not None:
+            self._metrics.tpot.observe(tpot)
+        self._metrics.judged(good=self._judgement.completed(latency, tpot))
+        self._record(outcome)
 
     def _now(self) -> float:
         """Time on a clock that stands still while the client does not read."""
         return self._metering.clock() - self._blocked_s
 
-    def _observe_tpot(self, ended_at: float) -> None:
+    def _tpot_s(self) -> float | None:
         """(end - first token) / (tokens - 1), the usual definition."""
         if self._first_at is None or self.output_tokens < 2:
-            return
-        tpot = (ended_at - self._first_at) / (self.output_tokens - 1)
-        self._metering.metrics.tpot.observe(tpot)
-        for slo in self._tpot:
-            self._metering.board.count(slo, good=tpot * 1e3 <= slo.target_ms)
+            return None
+        return (self._now() - self._first_at) / (self.output_tokens - 1)
 
     def abandon(self, outcome: str) -> None:
         """The request ended without a whole answer; `outcome` is `abort` or `error`.
 
-        A client that left in time makes no sample; an error of ours is bad.
+        One whose client left before the first token counts as `gone`: load that got nothing.
         """
-        self._metering.metrics.ended(outcome)
-        for deadline in (*self._ttft, *self._e2e):
-            if outcome == "error":
-                deadline.expire()
-            else:
-                deadline.withdraw()
-        if self._last_at is not None:
-            for tally in self._gaps:
-                tally.add_if_late(self._now() - self._last_at)
-        if outcome == "error":
-            for slo in self._tpot:
-                self._metering.board.count(slo, good=False)
-        if outcome == "error" or self._is_late():
-            self._metering.metrics.judged(good=False)
+        if outcome == "abort" and self._first_at is None:
+            outcome = "gone"
+        self._metrics.ended(outcome)
+        open_gap_s = None if self._last_at is None else self._now() - self._last_at
+        if self._judgement.abandoned(open_gap_s, is_error=outcome == "error"):
+            self._metrics.judged(good=False)
+        self._record(outcome)
 
-    def _is_late(self) -> bool:
-        late_start = any(deadline.late for deadline in self._ttft)
-        return late_start or not all(tally.met for tally in self._gaps)
+    @property
+    def _mean_itl_s(self) -> float | None:
+        if self._first_at is None or self._last_at is None or self._emissions < 2:
+            return None
+        return (self._last_at - self._first_at) / (self._emissions - 1)
+
+    def _record(self, outcome: str) -> None:
+        record = self._metering.record
+        if record is None:
+            return
+        identity, e2e_s = self._identity, self._metering.clock() - self._received_at
+        record(
+            RequestRecord(
+                request_id=identity.request_id,
+                index=identity.index,
+                tier=identity.tier.value,
+                tenant=tenant_digest(identity.tenant),
+                outcome=outcome,
+                received_at=self._metering.wall_clock() - e2e_s,
+                prompt_tokens=self._prompt_tokens,
+                cached_tokens=self._cached_tokens,
+                output_tokens=self.output_tokens,
+                emissions=self._emissions,
+                queue_s=self._queue_s,
+                ttft_s=self.ttft_s,
+                mean_itl_s=self._mean_itl_s,
+                e2e_s=e2e_s,
+            )
+        )

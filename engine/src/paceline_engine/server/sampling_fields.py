@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from paceline_engine.request import Tier
 from paceline_engine.sampling import SamplingParams
 
 SEED_MASK = 2**64 - 1
@@ -100,6 +101,11 @@ class SamplingFields(BaseModel):
     def refuse_unserved(cls, data: object) -> object:
         """Refuses known fields that are not served, naming the field."""
         return _refuse_unserved(data)
+
+    @property
+    def tier(self) -> Tier:
+        """Which queue serves the call."""
+        return Tier.BATCH if self.service_tier == "flex" else Tier.INTERACTIVE
 
     @property
     def include_usage(self) -> bool:

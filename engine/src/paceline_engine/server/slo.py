@@ -2,8 +2,8 @@
 
 A request counts once per TTFT, TPOT and E2E objective: bad at the moment it becomes late
 (also while it still waits), when it is refused, or when it ends late; good when it made
-it. ITL counts gaps; a refused request adds none. A request is judged by the objectives in
-force when it arrived.
+it. ITL counts gaps; a refused request adds none. A request is judged by the objectives of
+its tier that were in force when it arrived.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from paceline_engine.request import Tier
 from paceline_engine.server import metric_names as names
 from paceline_engine.server.admin_wire import Slo, SloMetric
-from paceline_engine.server.metric_families import TIER
+
+_Key = tuple[str, str, str, int, str]
+"""Tier, objective, metric, target and outcome: samples that differ in one never mix."""
 
 
 class Timer(Protocol):
@@ -37,35 +40,35 @@ class CallLater(Protocol):
 
 
 class SloBoard(Collector):
-    """The objectives in force and their counts since the start.
-
-    Attributes:
-        slos: Objectives that requests are judged by.
-    """
+    """The objectives in force and their counts since the start."""
 
     def __init__(self, model_name: str) -> None:
         self._model_name = model_name
-        self._counts: dict[tuple[str, int, str], int] = {}
-        self.slos: tuple[Slo, ...] = ()
+        self._counts: dict[_Key, int] = {}
+        self._slos: tuple[Slo, ...] = ()
+
+    def of(self, tier: Tier) -> tuple[Slo, ...]:
+        """Objectives that requests of a tier are judged by."""
+        return tuple(slo for slo in self._slos if slo.tier == tier.value)
 
     def replace(self, slos: tuple[Slo, ...]) -> None:
         """Puts new objectives in force; counts of the old ones stay.
 
-        Those of another tier than this engine serves have no samples.
+        Those of a tier that is not known here have no samples.
         """
-        self.slos = tuple(slo for slo in slos if slo.tier == TIER)
+        self._slos = slos
         for slo in slos:
             for outcome in names.SLO_OUTCOMES:
-                self._counts.setdefault((slo.name, slo.target_ms, outcome), 0)
+                self._counts.setdefault(_key(slo, outcome), 0)
 
     def count(self, slo: Slo, *, good: bool) -> None:
         """Adds one sample."""
-        key = (slo.name, slo.target_ms, "good" if good else "bad")
+        key = _key(slo, "good" if good else "bad")
         self._counts[key] = self._counts.get(key, 0) + 1
 
-    def refuse(self) -> None:
-        """Counts a refused request as bad for each objective that counts requests."""
-        for slo in self.slos:
+    def refuse(self, tier: Tier) -> None:
+        """Counts a refused request as bad for each objective of its tier that counts requests."""
+        for slo in self.of(tier):
             if slo.metric is not SloMetric.ITL:
                 self.count(slo, good=False)
 
@@ -74,9 +77,14 @@ class SloBoard(Collector):
         """Yields the family; called at each scrape."""
         family = names.SLO_SAMPLES
         metric = CounterMetricFamily(family.full_name, family.help, labels=family.labels)
-        for (slo, target_ms, outcome), count in self._counts.items():
-            metric.add_metric((self._model_name, slo, str(target_ms), outcome), count)
+        for (tier, slo, measured, target_ms, outcome), count in self._counts.items():
+            labels = (self._model_name, tier, slo, measured, str(target_ms), outcome)
+            metric.add_metric(labels, count)
         yield metric
+
+
+def _key(slo: Slo, outcome: str) -> _Key:
+    return (slo.tier, slo.name, slo.metric.value, slo.target_ms, outcome)
 
 
 class Deadline:

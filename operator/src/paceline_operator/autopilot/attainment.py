@@ -8,7 +8,7 @@ from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot.decision import SloMeasurement
 from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.window import Latency, StepClass, Window, slo_key
+from paceline_operator.autopilot.window import Histogram, Latency, StepClass, Window, slo_key
 
 ENOUGH_SAMPLES = 100
 LEAST_SAMPLES = 20
@@ -41,7 +41,7 @@ def measure(objective: Objective, window: Window) -> SloMeasurement:
     good, total = _counts(objective, window)
     samples = _independent(objective, window, total)
     attainment = good / total if total else None
-    value = window.histogram(LATENCY_OF[objective.metric]).quantile(objective.share)
+    value = _histogram(objective, window).quantile(objective.share)
     return SloMeasurement(
         name=objective.name,
         metric=objective.metric,
@@ -67,11 +67,16 @@ def measure_lately(objective: Objective, fleet: FleetObservation) -> SloMeasurem
 
 
 def _counts(objective: Objective, window: Window) -> tuple[float, float]:
-    exact = window.slo.get(slo_key(objective.name, objective.target_ms))
+    key = slo_key(objective.name, objective.metric, objective.target_ms, objective.tier)
+    exact = window.slo.get(key)
     if exact is not None and exact.total:
         return exact.good, exact.total
-    histogram = window.histogram(LATENCY_OF[objective.metric])
+    histogram = _histogram(objective, window)
     return histogram.below(objective.target_ms / 1e3), histogram.samples
+
+
+def _histogram(objective: Objective, window: Window) -> Histogram:
+    return window.histogram(LATENCY_OF[objective.metric], objective.tier)
 
 
 def _independent(objective: Objective, window: Window, total: float) -> float:

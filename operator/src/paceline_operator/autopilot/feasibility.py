@@ -10,8 +10,10 @@ from paceline_operator.autopilot.situation import Situation
 
 def judge(s: Situation) -> Feasibility:
     """Feasible, infeasible with the reason, or unknown while the model is not trusted."""
-    if not s.policy.objectives:
-        return Feasibility(feasible=None, message="No objective is set.")
+    if not s.policy.steering:
+        return Feasibility(
+            feasible=None, message=f"{phrases.no_objective(len(s.policy.objectives))}."
+        )
     if not s.model_trusted:
         return Feasibility(feasible=None, message="The step-time model is still learning.")
     problem = _itl_problem(s) or _ttft_problem(s)

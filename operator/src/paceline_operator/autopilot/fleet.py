@@ -62,8 +62,9 @@ class PodObservation:
         data: Freshness of its last scrape.
         tunables: None where the engine has not answered yet.
         running: Running requests at the last scrape.
-        waiting: Waiting requests.
-        waiting_tokens: Prompt tokens of the waiting requests not yet processed.
+        waiting: Waiting requests of both tiers.
+        batch_waiting: Those of the batch tier.
+        waiting_tokens: Prompt tokens of waiting interactive requests not yet processed.
         kv_usage: Share of KV blocks in use, 0..1.
         kv_capacity_tokens: Tokens the KV pool holds, None where unknown.
     """
@@ -79,6 +80,7 @@ class PodObservation:
     tunables: PodTunables | None = None
     running: int = 0
     waiting: int = 0
+    batch_waiting: int = 0
     waiting_tokens: int = 0
     kv_usage: float = 0.0
     kv_capacity_tokens: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paceline_operator.api.v1alpha1 import Mode
+from paceline_operator.api.v1alpha1 import Mode, SloMetric
 from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.decision import Inputs, Reason, SetTunables
 from paceline_operator.autopilot.fleet import DataClass, Tunables
@@ -133,9 +133,8 @@ def _trimmed(s: Situation) -> Memory:
         return memory
     errors = [
         objective.share - found.attainment
-        for objective in s.policy.objectives
-        if objective.metric == "ITL"
-        and (found := measure(objective, window)).attainment is not None
+        for objective in s.policy.of_metric(SloMetric.ITL)
+        if (found := measure(objective, window)).attainment is not None
         and found.samples >= _ENOUGH_STEPS
     ]
     if not errors:

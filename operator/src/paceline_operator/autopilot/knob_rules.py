@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from paceline_operator.autopilot import phrases
 from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.itl_rules import above_cap, itl_feedback, restore, squeeze
@@ -45,8 +46,9 @@ def blind(s: Situation) -> Move | None:
         return hold(s, Reason.DATA_ABSENT, "No pod reports metrics; the live knobs stay.")
     if s.data is DataClass.STALE:
         return hold(s, Reason.DATA_STALE, "Most metrics are too old to act on; holding.")
-    if not s.policy.objectives:
-        return hold(s, Reason.NO_OBJECTIVE, "No objective is set: nothing to tune for.")
+    if not s.policy.steering:
+        missing = phrases.no_objective(len(s.policy.objectives))
+        return hold(s, Reason.NO_OBJECTIVE, f"{missing}: nothing to tune for.")
     return None
 
 

@@ -18,3 +18,8 @@ def rps(value: float) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 replica`, `3 replicas`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def no_objective(wanted: int) -> str:
+    """Why there is nothing to steer by, `wanted` objectives of other tiers aside."""
+    return "No objective of the interactive tier is set" if wanted else "No objective is set"

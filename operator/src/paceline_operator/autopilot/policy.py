@@ -40,7 +40,7 @@ class Policy:
     """Objectives, autonomy and limits.
 
     Attributes:
-        objectives: In the order of the spec.
+        objectives: In the order of the spec, those of both tiers; all are measured.
         tuning_mode: Autonomy of the live knobs.
         scaling_mode: Autonomy of the replica knob, default resolved.
         pause: Replica moves held back for now.
@@ -76,9 +76,14 @@ class Policy:
     profile: str | None = None
     cold_start_prior_s: float = DEFAULT_COLD_START_S
 
+    @property
+    def steering(self) -> tuple[Objective, ...]:
+        """Objectives that the loops act on: those of the interactive tier."""
+        return tuple(o for o in self.objectives if o.tier is Tier.INTERACTIVE)
+
     def of_metric(self, *metrics: SloMetric) -> tuple[Objective, ...]:
-        """Objectives on any of the metrics."""
-        return tuple(o for o in self.objectives if o.metric in metrics)
+        """Objectives on any of the metrics that the loops act on."""
+        return tuple(o for o in self.steering if o.metric in metrics)
 
 
 def budget_floor(running_seqs: int, step: int) -> int:

@@ -64,8 +64,9 @@ def _blind(s: Situation) -> Move | None:
         return _hold(s, Reason.DATA_ABSENT, "No pod reports metrics; replicas are never lowered.")
     if s.data is DataClass.STALE:
         return _hold(s, Reason.DATA_STALE, "Most metrics are too old to act on; replicas stay.")
-    if not s.policy.objectives:
-        return _hold(s, Reason.NO_OBJECTIVE, "No objective is set: nothing to scale for.")
+    if not s.policy.steering:
+        missing = phrases.no_objective(len(s.policy.objectives))
+        return _hold(s, Reason.NO_OBJECTIVE, f"{missing}: nothing to scale for.")
     return None
 
 

@@ -135,7 +135,7 @@ def _unknown(now: int, reason: Reason, message: str) -> Need:
 def _backlog_rps(s: Situation) -> float:
     """Waiting requests, spread over the time in which they should be gone."""
     by_tokens = s.waiting_tokens / max(1.0, s.plant.workload.prompt_mean)
-    waiting = max(by_tokens, float(sum(p.waiting for p in s.fleet.serving)))
+    waiting = max(by_tokens, float(sum(p.waiting - p.batch_waiting for p in s.fleet.serving)))
     # What one replica clears within its TTFT target is a queue, not a backlog.
     rps = s.capacity[0] if s.capacity is not None else 0.0
     usual = (s.ttft_target_ms or 1e3) / 1e3 * rps * len(s.fleet.serving)

@@ -194,7 +194,7 @@ class Situation:
 
     @cached_property
     def waiting_tokens(self) -> float:
-        """Prompt tokens waiting on all serving pods."""
+        """Prompt tokens of interactive requests waiting on all serving pods."""
         return float(sum(p.waiting_tokens for p in self.fleet.serving))
 
     @cached_property

@@ -16,6 +16,8 @@ from typing import Protocol, Self, TypeVar
 # Variables of one step: the constant 1, prefill tokens, decode rows, resident KV tokens,
 # chunk length x context, step time in seconds.
 VARIABLES = "npdkxt"
+INTERACTIVE = "interactive"
+"""The tier that is tuned and scaled for; work of any other tier is fitted in beside it."""
 _PAIRS = tuple(combinations_with_replacement(VARIABLES, 2))
 # Names of the sums as engines export them: `n`, `p` .. `t`, then products `pp`, `pd` .. `tt`.
 TERMS: tuple[str, ...] = tuple((a + b).replace("n", "") or "n" for a, b in _PAIRS)
@@ -171,9 +173,12 @@ class SloCounts:
         return SloCounts(self.good + other.good, self.bad + other.bad)
 
 
-def slo_key(name: str, target_ms: int) -> str:
-    """Key of an objective's samples; those counted against an older target stay apart."""
-    return f"{name}@{target_ms}"
+def slo_key(name: str, metric: str, target_ms: int, tier: str = INTERACTIVE) -> str:
+    """Key of an objective's samples.
+
+    Those counted under its name when it had another tier, metric or target stay apart.
+    """
+    return f"{tier}:{name}:{metric}@{target_ms}"
 
 
 class Counter(StrEnum):
@@ -215,7 +220,9 @@ class Window:
         pod_seconds: Sum over pods of the time their deltas cover.
         steps: Moments by step class, of pods with the current template only.
         counters: Increases by role; a missing key is 0.
-        histograms: By role; a missing key is empty.
+        histograms: By role; a missing key is empty. Latencies that objectives are about are of
+            the interactive tier here, all others of both.
+        batch: The same latencies of the batch tier.
         slo: Exact samples by `slo_key`.
     """
 
@@ -225,6 +232,7 @@ class Window:
     steps: Mapping[StepClass, Moments] = field(default_factory=dict)
     counters: Mapping[Counter, float] = field(default_factory=dict)
     histograms: Mapping[Latency, Histogram] = field(default_factory=dict)
+    batch: Mapping[Latency, Histogram] = field(default_factory=dict)
     slo: Mapping[str, SloCounts] = field(default_factory=dict)
 
     @property
@@ -245,9 +253,10 @@ class Window:
         chosen = classes or tuple(StepClass)
         return sum((self.steps[c] for c in chosen if c in self.steps), Moments())
 
-    def histogram(self, latency: Latency) -> Histogram:
+    def histogram(self, latency: Latency, tier: str = INTERACTIVE) -> Histogram:
         """One histogram, empty where nothing was reported."""
-        return self.histograms.get(latency, Histogram())
+        found = self.histograms if tier == INTERACTIVE else self.batch
+        return found.get(latency, Histogram())
 
 
 def merge(windows: Iterable[Window]) -> Window:
@@ -262,6 +271,7 @@ def merge(windows: Iterable[Window]) -> Window:
         steps=_sum_by_key((w.steps for w in parts), Moments()),
         counters=_sum_by_key((w.counters for w in parts), 0.0),
         histograms=_sum_by_key((w.histograms for w in parts), Histogram()),
+        batch=_sum_by_key((w.batch for w in parts), Histogram()),
         slo=_sum_by_key((w.slo for w in parts), SloCounts()),
     )
 

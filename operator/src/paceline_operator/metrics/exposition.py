@@ -1,4 +1,7 @@
-"""Prometheus text to the totals and gauges the autopilot uses; several tiers are summed."""
+"""Prometheus text to the totals and gauges the autopilot uses.
+
+Load and shape are summed over tiers; latencies that objectives are about never mix tiers.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from paceline_operator.autopilot.window import (
+    INTERACTIVE,
     TERMS,
     Counter,
     Histogram,
@@ -46,6 +50,8 @@ HISTOGRAMS = {
     names.PROMPT_TOKENS_HIST.full_name: Latency.PROMPT_TOKENS,
     names.GENERATION_TOKENS_HIST.full_name: Latency.GENERATION_TOKENS,
 }
+JUDGED = frozenset({Latency.TTFT, Latency.ITL, Latency.TPOT, Latency.E2E})
+BATCH = "batch"
 _GAUGES = {
     names.REQUESTS_RUNNING.full_name,
     names.REQUESTS_WAITING.full_name,
@@ -61,10 +67,15 @@ _CLASSES = frozenset(StepClass)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Counters since the engine started; histogram counts are per bucket."""
+    """Counters since the engine started; histogram counts are per bucket.
+
+    `batch` has the batch tier's latencies that objectives are about; in `histograms` those are
+    of the interactive tier alone, and all others of both.
+    """
 
     counters: Mapping[Counter, float] = field(default_factory=dict)
     histograms: Mapping[Latency, Histogram] = field(default_factory=dict)
+    batch: Mapping[Latency, Histogram] = field(default_factory=dict)
     steps: Mapping[StepClass, Moments] = field(default_factory=dict)
     slo: Mapping[str, SloCounts] = field(default_factory=dict)
 
@@ -75,16 +86,20 @@ class Exposition:
 
     Attributes:
         totals: Counters since the start.
-        gauges: Momentary values by full family name.
+        gauges: Momentary values by full family name, summed over tiers.
+        by_tier: The same by name and tier, where a gauge has one.
         kv_capacity_tokens: Tokens the KV pool holds, None where not reported.
     """
 
     totals: Totals = Totals()
     gauges: Mapping[str, float] = field(default_factory=dict)
+    by_tier: Mapping[tuple[str, str], float] = field(default_factory=dict)
     kv_capacity_tokens: int | None = None
 
-    def gauge(self, family: names.Family) -> float:
-        """A gauge, 0 where not reported."""
+    def gauge(self, family: names.Family, tier: str | None = None) -> float:
+        """A gauge, of one tier or of all; 0 where not reported."""
+        if tier is not None:
+            return self.by_tier.get((family.full_name, tier), 0.0)
         return self.gauges.get(family.full_name, 0.0)
 
     @property
@@ -117,9 +132,9 @@ class _Collected:
 
     def __init__(self) -> None:
         self.gauges: dict[str, float] = {}
+        self._by_tier: dict[tuple[str, str], float] = {}
         self._counters: dict[Counter, float] = {}
-        self._buckets: dict[Latency, dict[float, float]] = {}
-        self._sums: dict[Latency, float] = {}
+        self._histograms: dict[str, _Buckets] = {}
         self._terms: dict[StepClass, dict[str, float]] = {}
         self._slo: dict[str, SloCounts] = {}
         self._capacity: int | None = None
@@ -129,7 +144,7 @@ class _Collected:
         if not isfinite(value):
             raise ValueError(f"{name} is {value}")
         if name in _GAUGES:
-            self.gauges[name] = self.gauges.get(name, 0.0) + value
+            self._add_gauge(name, sample.labels.get("tier"), value)
         elif name in COUNTERS:
             counter = COUNTERS[name]
             self._counters[counter] = self._counters.get(counter, 0.0) + value
@@ -143,13 +158,20 @@ class _Collected:
         else:
             self._add_histogram(name, sample.labels, value)
 
+    def _add_gauge(self, name: str, tier: str | None, value: float) -> None:
+        self.gauges[name] = self.gauges.get(name, 0.0) + value
+        if tier is not None:
+            self._by_tier[name, tier] = self._by_tier.get((name, tier), 0.0) + value
+
     def _add_moment(self, labels: Mapping[str, str], value: float) -> None:
         if labels["class"] in _CLASSES:  # a newer engine may know more of them
             terms = self._terms.setdefault(StepClass(labels["class"]), {})
             terms[labels["term"]] = terms.get(labels["term"], 0.0) + value
 
     def _add_slo(self, labels: Mapping[str, str], value: float) -> None:
-        key = slo_key(labels["slo"], int(float(labels["target_ms"])))
+        # An engine that does not say which metric and tier has counted for no known objective.
+        metric, tier = labels.get("metric", ""), labels.get("tier", INTERACTIVE)
+        key = slo_key(labels["slo"], metric, int(float(labels["target_ms"])), tier)
         counts = SloCounts(good=value) if labels["outcome"] == "good" else SloCounts(bad=value)
         self._slo[key] = self._slo.get(key, SloCounts()) + counts
 
@@ -158,29 +180,50 @@ class _Collected:
         latency = HISTOGRAMS.get(base)
         if latency is None:
             return
-        if suffix == "sum":
-            self._sums[latency] = self._sums.get(latency, 0.0) + value
-        elif suffix == "bucket":
-            edges = self._buckets.setdefault(latency, {})
-            edge = float(labels["le"])
-            edges[edge] = edges.get(edge, 0.0) + value
+        judged = latency in JUDGED
+        tier = labels.get("tier", INTERACTIVE) if judged else INTERACTIVE
+        self._histograms.setdefault(tier, _Buckets()).add(latency, suffix, labels, value)
 
     def exposition(self) -> Exposition:
-        histograms = {
-            latency: _histogram(cumulative, self._sums.get(latency, 0.0))
-            for latency, cumulative in self._buckets.items()
-        }
+        none = _Buckets()
         steps = {
             step_class: Moments(tuple(terms.get(term, 0.0) for term in TERMS))
             for step_class, terms in self._terms.items()
         }
         return Exposition(
             totals=Totals(
-                counters=self._counters, histograms=histograms, steps=steps, slo=self._slo
+                counters=self._counters,
+                histograms=self._histograms.get(INTERACTIVE, none).histograms(),
+                batch=self._histograms.get(BATCH, none).histograms(),
+                steps=steps,
+                slo=self._slo,
             ),
             gauges=self.gauges,
+            by_tier=self._by_tier,
             kv_capacity_tokens=self._capacity,
         )
+
+
+class _Buckets:
+    """Histograms of one tier while the text is read."""
+
+    def __init__(self) -> None:
+        self._cumulative: dict[Latency, dict[float, float]] = {}
+        self._sums: dict[Latency, float] = {}
+
+    def add(self, latency: Latency, suffix: str, labels: Mapping[str, str], value: float) -> None:
+        if suffix == "sum":
+            self._sums[latency] = self._sums.get(latency, 0.0) + value
+        elif suffix == "bucket":
+            edges = self._cumulative.setdefault(latency, {})
+            edge = float(labels["le"])
+            edges[edge] = edges.get(edge, 0.0) + value
+
+    def histograms(self) -> dict[Latency, Histogram]:
+        return {
+            latency: _histogram(cumulative, self._sums.get(latency, 0.0))
+            for latency, cumulative in self._cumulative.items()
+        }
 
 
 def _histogram(cumulative: Mapping[float, float], total: float) -> Histogram:

@@ -23,6 +23,7 @@ def increase(before: Exposition, after: Exposition) -> Totals:
     return Totals(
         counters={k: v - old.counters.get(k, 0.0) for k, v in new.counters.items()},
         histograms={k: _histogram(old.histograms.get(k), v) for k, v in new.histograms.items()},
+        batch={k: _histogram(old.batch.get(k), v) for k, v in new.batch.items()},
         steps={k: _moments(old.steps.get(k), v) for k, v in new.steps.items()},
         slo=_slo(old.slo, new.slo),
     )

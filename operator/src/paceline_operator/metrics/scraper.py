@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.window import Window
+from paceline_operator.autopilot.window import INTERACTIVE, Window
 from paceline_operator.metrics import names
 from paceline_operator.metrics.errors import ScrapeError
-from paceline_operator.metrics.exposition import Exposition, Totals, parse
+from paceline_operator.metrics.exposition import BATCH, Exposition, Totals, parse
 from paceline_operator.metrics.increase import increase
 from paceline_operator.metrics.slices import Slices
 
@@ -46,6 +46,8 @@ class PodReading:
         data: Freshness; gauges are the last known ones, or 0 where absent.
         read_at_s: Last time it answered, None for never.
         error: Why the last attempt failed, empty where it did not.
+        batch_waiting: Part of `waiting` that is of the batch tier.
+        waiting_tokens: Of the interactive tier.
     """
 
     data: DataClass
@@ -54,6 +56,7 @@ class PodReading:
     started_s: float = 0.0
     running: int = 0
     waiting: int = 0
+    batch_waiting: int = 0
     waiting_tokens: int = 0
     kv_usage: float = 0.0
     kv_capacity_tokens: int | None = None
@@ -135,6 +138,7 @@ def _window(grown: Totals, target: Target, start_s: float, end_s: float) -> Wind
         steps=grown.steps if target.current else {},
         counters=grown.counters,
         histograms=grown.histograms,
+        batch=grown.batch,
         slo=grown.slo,
     )
 
@@ -156,7 +160,8 @@ def _reading(pod: _Pod, now_s: float) -> PodReading:
         started_s=seen.started_s,
         running=int(seen.gauge(names.REQUESTS_RUNNING)),
         waiting=int(seen.gauge(names.REQUESTS_WAITING)),
-        waiting_tokens=int(seen.gauge(names.WAITING_TOKENS)),
+        batch_waiting=int(seen.gauge(names.REQUESTS_WAITING, BATCH)),
+        waiting_tokens=int(seen.gauge(names.WAITING_TOKENS, INTERACTIVE)),
         kv_usage=seen.gauge(names.KV_USAGE),
         kv_capacity_tokens=seen.kv_capacity_tokens,
         max_num_batched_tokens=int(seen.gauge(names.MAX_BATCHED_TOKENS)),

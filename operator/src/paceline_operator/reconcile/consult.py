@@ -73,6 +73,7 @@ def _pod(seen: Observed, pod: PodView) -> PodObservation:
         data=reading.data,
         running=reading.running,
         waiting=reading.waiting,
+        batch_waiting=reading.batch_waiting,
         waiting_tokens=reading.waiting_tokens,
         kv_usage=reading.kv_usage,
         kv_capacity_tokens=reading.kv_capacity_tokens,

@@ -1,0 +1,100 @@
+"""One limited amount: how much there is, may be, and how fast it leaves. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isfinite
+
+from paceline_engine.request import Tier
+from paceline_engine.server.drain_rate import DrainRate, retry_after_s
+from paceline_engine.server.errors import NeverFitsError, OverloadedError
+
+BATCH_SHARE = 0.8
+"""The batch tier may fill so much of each limit; the rest is kept for interactive calls."""
+
+
+@dataclass(slots=True)
+class Level:
+    """One limited amount.
+
+    Attributes:
+        code: Rejection reason.
+        text: What is there, for people; `{}` is the amount.
+        limit: Most that may be there.
+        used: What is there, by tier.
+        drain: How fast it leaves.
+    """
+
+    code: str
+    text: str
+    limit: float
+    used: dict[Tier, int] = field(default_factory=lambda: dict.fromkeys(Tier, 0))
+    drain: DrainRate = field(default_factory=DrainRate)
+
+    @property
+    def total(self) -> int:
+        """What is there, of both tiers."""
+        return sum(self.used.values())
+
+    def add(self, tier: Tier, amount: int, now_s: float) -> None:
+        """So much came."""
+        self.used[tier] += amount
+        if amount:
+            self.drain.resume(now_s)
+
+    def remove(self, tier: Tier, amount: int, now_s: float, *, served: bool) -> None:
+        """So much is gone; only what was served tells how fast the rest will be."""
+        self.used[tier] -= amount
+        if served:
+            self.drain.left(amount, now_s)
+        if not self.total:
+            self.drain.pause(now_s)
+
+    def limit_of(self, tier: Tier) -> float:
+        """Most that may be there for a call of a tier to enter."""
+        if tier is Tier.INTERACTIVE or not isfinite(self.limit):
+            return self.limit
+        return max(1, int(self.limit * BATCH_SHARE))
+
+    def check_ever(self, amount: int, tier: Tier, named: str) -> None:
+        """Whether so much may ever come at once.
+
+        Args:
+            amount: How much.
+            tier: Of the call that brings it.
+            named: The amount, for people.
+
+        Raises:
+            NeverFitsError: It may not, however little is there.
+        """
+        if amount > self.limit_of(tier):
+            raise NeverFitsError(
+                f"the call asks for {named} and the limit is {self.limit_text(tier)}; it can "
+                "never be served whole: ask for less, or in several calls"
+            )
+
+    def check_now(self, amount: int, tier: Tier, now_s: float) -> None:
+        """Whether so much more may come now.
+
+        Raises:
+            OverloadedError: It may not; says what is there, what may be, and when to come again.
+        """
+        excess = self.total + amount - self.limit_of(tier)
+        if excess > 0:
+            raise OverloadedError(
+                f"{self.text.format(self.total)} and the limit is {self.limit_text(tier)}; "
+                "retry later",
+                code=self.code,
+                retry_after_s=retry_after_s(excess, self.drain.per_second(now_s)),
+            )
+
+    def limit_text(self, tier: Tier) -> str:
+        """The limit of a tier, for people."""
+        return limit_text(f"{self.limit_of(tier):.0f}", tier)
+
+
+def limit_text(limit: str, tier: Tier) -> str:
+    """A limit, saying so where it is only the batch tier's share."""
+    if tier is Tier.INTERACTIVE:
+        return limit
+    return f"{limit} for the batch tier ({BATCH_SHARE:.0%} of it)"

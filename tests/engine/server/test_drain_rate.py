@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline_engine.server.drain_rate import DrainRate, retry_after_s
+
+
+def steady(amount: float, every_s: float, times: int) -> tuple[DrainRate, float]:
+    """A rate that saw `amount` leave `times` times, and the time of the last."""
+    rate, now_s = DrainRate(memory_s=10), 100.0
+    rate.resume(now_s)
+    for _ in range(times):
+        now_s += every_s
+        rate.left(amount, now_s)
+    return rate, now_s
+
+
+@given(st.floats(0.1, 1e4), st.floats(0.01, 60), st.integers(1, 50))
+def test_a_steady_drain_is_measured_as_it_is(amount: float, every_s: float, times: int) -> None:
+    rate, now_s = steady(amount, every_s, times)
+    assert rate.per_second(now_s) == pytest.approx(amount / every_s, rel=1e-6)
+
+
+def test_nothing_is_known_before_anything_has_left() -> None:
+    rate = DrainRate()
+    rate.resume(1.0)
+    assert rate.per_second(50.0) is None
+
+
+def test_a_queue_that_stands_still_has_a_falling_rate() -> None:
+    rate, now_s = steady(10, 1.0, 30)
+    seen = [rate.per_second(now_s + waited) for waited in (0, 5, 20, 100)]
+    assert seen == sorted(seen, reverse=True)  # type: ignore[type-var]  # none is None
+    assert seen[-1] is not None
+    assert seen[-1] < 0.1
+
+
+def test_time_without_a_queue_does_not_count() -> None:
+    rate, now_s = steady(10, 1.0, 30)
+    rate.pause(now_s)
+    assert rate.per_second(now_s + 3600) == pytest.approx(10)
+    rate.resume(now_s + 3600)
+    rate.left(10, now_s + 3601)
+    assert rate.per_second(now_s + 3601) == pytest.approx(10)
+
+
+def test_a_new_pace_takes_over() -> None:
+    rate, now_s = steady(10, 1.0, 60)
+    for _ in range(40):
+        now_s += 1.0
+        rate.left(100, now_s)
+    assert rate.per_second(now_s) == pytest.approx(100, rel=0.03)
+
+
+def test_many_may_leave_at_one_moment() -> None:
+    rate = DrainRate()
+    rate.resume(0.0)
+    for _ in range(8):
+        rate.left(5, 2.0)
+    assert rate.per_second(2.0) == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    ("excess", "per_second", "said"),
+    [(10, None, 1), (0, 5.0, 1), (4, 5.0, 1), (26, 5.0, 6), (300, 5.0, 60), (1e9, 5.0, 60),
+     (1, 1e-300, 60)],
+)  # fmt: skip
+def test_retry_after_is_within_a_minute(excess: float, per_second: float | None, said: int) -> None:
+    assert retry_after_s(excess, per_second) == said
