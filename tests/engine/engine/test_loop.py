@@ -9,6 +9,7 @@ import pytest
 
 from paceline_engine.config import StepTimeLaw
 from paceline_engine.engine.loop import HEARTBEAT_S, EngineLoop
+from paceline_engine.engine.watchdog import STUCK_S, EngineStuckError
 from paceline_engine.kvcache.block_pool import KvIntegrityError
 from paceline_engine.message import (
     AbortRequests,
@@ -25,6 +26,7 @@ from paceline_engine.message import (
 from paceline_engine.request import FinishReason, Request, Tier
 from paceline_engine.runner.simulated import SimulatedRunner, TokenLaw
 from paceline_engine.sampling import SamplingParams
+from paceline_engine.scheduler.admission import Admission
 from paceline_engine.scheduler.scheduler import Scheduler
 from tests.support.engine_config import engine_config
 from tests.support.fake_clock import FakeClock
@@ -72,6 +74,11 @@ class Bench:
         before = len(self.channel.sent)
         self.loop.turn()
         return self.channel.sent[before:]
+
+    def turns(self, count: int) -> None:
+        """So many turns without news."""
+        for _ in range(count):
+            self.loop.turn()
 
     def step(self, *messages: ToEngine) -> StepReport:
         """One turn that must send a single report."""
@@ -305,3 +312,14 @@ def test_preemptions_are_counted() -> None:
     law = TokenLaw(300, (0,))
     got = [token for output in outputs if output.request_id == 2 for token in output.token_ids]
     assert got == [law.token(2, position) for position in range(41, 70)]
+
+
+def test_work_that_never_starts_ends_the_loop_with_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    monkeypatch.setattr(Admission, "next", lambda *_: None)  # as a defect would
+    assert bench.step(add(1)).state.requests_waiting == 1
+    with pytest.raises(EngineStuckError, match="1 requests wait"):
+        bench.turns(1000)
+    assert bench.clock.now() - 1000.0 <= STUCK_S + 1

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Protocol, assert_never
 
 from paceline_engine.clock import Clock
+from paceline_engine.engine.watchdog import PAUSE_S, Watchdog
 from paceline_engine.message import (
     AbortRequests,
     AddRequest,
@@ -77,6 +78,7 @@ class EngineLoop:
         self._busy_since: float | None = None  # end of the step before, while work goes on
         self._is_shut_down = False
         self._is_audited = True
+        self._watchdog = Watchdog()
 
     def run(self) -> None:
         """Serves until a `Shutdown` arrives."""
@@ -92,6 +94,7 @@ class EngineLoop:
             self._step()
             return
         self._busy_since = None
+        self._watchdog.ran()
         if has_news or not self._channel.wait(HEARTBEAT_S):
             self._beat()
 
@@ -168,6 +171,10 @@ class EngineLoop:
         self._is_audited = False
         scheduled_at = self._clock.now()
         step = self._scheduler.schedule(scheduled_at)
+        if not step.chunks:
+            self._pause(step, scheduled_at)
+            return
+        self._watchdog.ran()
         result = self._runner.execute(step)
         outputs = self._scheduler.update(result, self._clock.now())
         ended_at = self._clock.now()
@@ -177,6 +184,15 @@ class EngineLoop:
         self._channel.send(
             StepReport(outputs=outputs, state=self.state(), stats=_stats(step, result, duration_s))
         )
+
+    def _pause(self, step: SchedulerOutput, now_s: float) -> None:
+        """Nothing could be scheduled: says so, and waits for news or for a moment."""
+        self._busy_since = None
+        self._runner.wipe(step.wipes)
+        scheduler = self._scheduler
+        self._watchdog.idled(scheduler.num_waiting, scheduler.num_running, now_s)
+        self._channel.send(StepReport(outputs=(), state=self.state()))
+        self._channel.wait(PAUSE_S)
 
     def state(self) -> LoopState:
         """Gauges now."""
