@@ -12,9 +12,11 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from paceline_engine.message import TokenLogprobs
+from paceline_engine.request import Request
 from paceline_engine.runner.cpu import CpuRunner
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.scheduler.output import ScheduledChunk, SchedulerOutput
+from paceline_engine.scheduler.scheduler import Scheduler
 from tests.support import tiny_llama
 from tests.support.steps import cpu_config
 
@@ -111,6 +113,42 @@ def test_prompt_tokens_have_the_logprobs_of_transformers_however_it_is_cut(
     for position, each in enumerate(found, start=1):
         check(each, expected[position - 1], prompt[position], 5)
     assert result.sampled == ((1, int(expected[-1].argmax())),)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [{}, {"budget": 32}, {"budget": 32, "num_kv_blocks": 20, "block_size": 8}],
+    ids=["one step", "chunks", "preempted"],
+)
+def test_a_scheduled_request_gets_all_of_them_once(
+    model: Path, oracle: Any, prompt: list[int], sizes: dict[str, int]
+) -> None:
+    config = cpu_config(model, vocab_size=VOCABULARY, **sizes)
+    wish = SamplingParams(seed=3, max_tokens=30, logprobs=2, prompt_logprobs=1)
+    scheduler, runner = Scheduler(config), CpuRunner(config)
+    prompts = [prompt[:length] for length in (75, 40, 1)]
+    for owner, tokens in enumerate(prompts):
+        request = Request(request_id=owner, prompt_token_ids=tuple(tokens), sampling=wish)
+        scheduler.add(request, now_s=0.0)
+    texts = [list(tokens) for tokens in prompts]
+    drawn: list[list[TokenLogprobs]] = [[] for _ in prompts]
+    told: list[list[TokenLogprobs]] = [[] for _ in prompts]
+    preemptions = 0
+    while scheduler.has_work:
+        step_ = scheduler.schedule(now_s=0.0)
+        preemptions += len(step_.preempted)
+        for output in scheduler.update(runner.execute(step_), now_s=0.0):
+            texts[output.request_id].extend(output.token_ids)
+            drawn[output.request_id].extend(output.logprobs)
+            told[output.request_id].extend(output.prompt_logprobs)
+    assert (preemptions > 0) == ("num_kv_blocks" in sizes)
+    for text, scores, prompt_scores, tokens in zip(texts, drawn, told, prompts, strict=True):
+        assert len(text) == len(tokens) + 30
+        expected = truth(oracle, text)
+        assert len(prompt_scores) == len(tokens) - 1
+        for position, found in enumerate([*prompt_scores, *scores], start=1):
+            top = 2 if position >= len(tokens) else 1
+            check(found, expected[position - 1], text[position], top)
 
 
 def test_a_vocabulary_narrower_than_the_model_reports_the_models_probabilities(
