@@ -261,4 +261,4 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 TestPool = PoolMachine.TestCase
-TestPool.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+TestPool.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
