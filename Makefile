@@ -42,15 +42,16 @@ test: ## Everything that guards main: static checks, tests, one smoke test on th
 
 unit: ## Unit, property, contract and API server tests
 	@$(SETUP) operator engine model cluster
-	@$(MAKE) -j2 --output-sync=line unit-operator unit-engine
+	@$(MAKE) -j2 unit-operator unit-engine
 
-# Both wait more than they compute, so they share the cores.
+# Both wait more than they compute, so they share the cores; each line says whose it is.
+LABEL = 2>&1 | sed -u "s/^/$(1) /"
 .PHONY: unit-operator unit-engine
 unit-operator:
-	@$(OP)/python -m pytest -q $(OPERATOR_TESTS)
+	@PYTHONUNBUFFERED=1 $(OP)/python -m pytest -q $(OPERATOR_TESTS) $(call LABEL,operator:)
 
 unit-engine:
-	@$(EN)/python -m pytest -q $(ENGINE_TESTS)
+	@PYTHONUNBUFFERED=1 $(EN)/python -m pytest -q $(ENGINE_TESTS) $(call LABEL,engine:)
 
 lint: ## ruff: rules and format
 	@$(SETUP) operator
@@ -79,7 +80,7 @@ verify: ## Fail where anything generated differs from its source
 	@$(SETUP) operator cluster
 	@$(OP)/python -m tests.verify
 
-.PHONY: smoke e2e chaos conformance bench-engine
+.PHONY: smoke e2e chaos conformance bench-engine soak
 smoke: ## Kill operator, engine pod and API server on the real cluster; lose no request
 	@$(SETUP) operator engine model cluster
 	@$(OP)/python -m e2e.smoke
@@ -93,6 +94,10 @@ e2e: ## All of the cluster tests
 bench-engine: ## The engine side by side with its peer, written to bench/results/
 	@$(SETUP) engine model
 	@$(EN)/python -m bench.quick
+
+soak: ## Two hours of mixed load on a virtual clock; nothing may leak
+	@$(SETUP) engine
+	@$(EN)/python -m bench.soak
 
 conformance: ## The autopilot against every baseline (later)
 	$(LATER)

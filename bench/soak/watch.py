@@ -1,0 +1,70 @@
+"""What must not grow, looked at again and again while a soak runs."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+PAGE_BYTES = 4096
+RSS_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One look, while nothing is in progress.
+
+    Attributes:
+        at_s: Virtual time since the start.
+        rss_bytes: Resident memory of the process.
+        tasks: asyncio tasks, the soak's own left out.
+        timers: Timers armed on the loop.
+        blocks_held: KV blocks in a table.
+        waiting: Requests the admission counts.
+        streams: Requests the client follows.
+    """
+
+    at_s: float
+    rss_bytes: int
+    tasks: int
+    timers: int
+    blocks_held: int
+    waiting: int
+    streams: int
+
+
+def rss_bytes() -> int:
+    """Resident memory now, garbage collected."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
+
+
+def growth(samples: Sequence[Sample]) -> float:
+    """Growth of resident memory from the second quarter of the samples to the last.
+
+    The first quarter is warm-up: caches fill, the allocator takes what it will need.
+    """
+    quarter = max(1, len(samples) // 4)
+    before = median(each.rss_bytes for each in samples[quarter : 2 * quarter])
+    after = median(each.rss_bytes for each in samples[-quarter:])
+    return after / before - 1
+
+
+def leaks(samples: Sequence[Sample]) -> list[str]:
+    """What was left over or has grown, one line each."""
+    found = []
+    first = samples[0]
+    for name in ("tasks", "timers"):
+        values = [getattr(each, name) for each in samples]
+        if max(values) > getattr(first, name) + 1:
+            found.append(f"{name}: {values[0]} at first, {max(values)} later, while idle")
+    for name in ("blocks_held", "waiting", "streams"):
+        worst = max(getattr(each, name) for each in samples)
+        if worst:
+            found.append(f"{name}: {worst} while idle")
+    grown = growth(samples)
+    if grown > RSS_TOLERANCE:
+        found.append(f"memory grew by {grown:.1%}, more than {RSS_TOLERANCE:.0%}")
+    return found
