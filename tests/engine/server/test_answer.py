@@ -15,11 +15,13 @@ from paceline_engine.request import FinishReason, Request
 from paceline_engine.server.admission import Admission
 from paceline_engine.server.answer import EventStream
 from paceline_engine.server.call import Call
+from paceline_engine.server.choices import Prompt
 from paceline_engine.server.metric_families import RequestMetrics
 from paceline_engine.server.request_meter import Metering
 from paceline_engine.server.settings import ServerSettings
-from paceline_engine.server.shape import CompletionShape
+from paceline_engine.server.shape import CompletionShape, Head, View
 from paceline_engine.server.slo import SloBoard
+from paceline_engine.server.token_texts import TokenTexts
 from paceline_engine.server.wire import CompletionRequest
 from paceline_engine.tokenizer import load_tokenizer
 
@@ -67,10 +69,12 @@ class Stage:
             ),
         )
         body = CompletionRequest(prompt="x", max_tokens=3, stream=True)
-        self._call = Call(service, body, [(120,)], received_at=10.0)
+        self._call = Call(service, body, [Prompt(token_ids=(120,))], received_at=10.0)
 
     async def play(self, send: Send) -> None:
-        answer = EventStream(self._call, CompletionShape("i", 0, "m"), with_usage=False)
+        head = Head(answer_id="i", created=0, model="m")
+        shape = CompletionShape(head, View(texts=TokenTexts(load_tokenizer(None))))
+        answer = EventStream(self._call, shape, with_usage=False)
         scope: Any = {"type": "http", "state": {"abort": self._cut_off}}
         await answer(scope, self._receive, send)  # type: ignore[arg-type]  # messages are dicts
 

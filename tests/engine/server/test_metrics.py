@@ -165,7 +165,7 @@ def test_refusals_are_offered_load_and_bad_samples(fresh: EngineServer) -> None:
 def test_what_can_never_wait_is_refused_for_good(fresh: EngineServer) -> None:
     answer = httpx.post(fresh.api + "/v1/completions", json={"prompt": ["a", "b", "c"]})
     assert answer.status_code == 400
-    assert answer.json()["error"]["param"] == "prompt"
+    assert answer.json()["error"]["code"] == "never_fits"
 
 
 def test_what_is_invalid_is_no_load(fresh: EngineServer) -> None:

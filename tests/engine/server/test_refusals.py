@@ -18,6 +18,7 @@ from openai import OpenAI
 
 from paceline_engine.server.errors import ContextLengthError
 from paceline_engine.server.prompts import chat_prompt, encode_prompts
+from paceline_engine.server.validation import parse_body
 from paceline_engine.server.wire import ChatRequest
 from paceline_engine.tokenizer import Tokenizer
 from paceline_engine.tokenizer.byte_vocabulary import VOCAB_SIZE
@@ -34,6 +35,14 @@ def post(http: httpx.Client, path: str, body: object) -> tuple[int, dict[str, An
     return answer.status_code, answer.json()["error"]
 
 
+@pytest.mark.behaviour(
+    "every token id from a caller is checked against the vocabulary",
+    report="vllm #54195, PR #16529, #6866: ids beyond it killed the engine or a neighbour's row",
+)
+@pytest.mark.behaviour(
+    "an empty prompt is a 400 for that request only",
+    report="vllm #7283, #7632, #1130: it stopped the whole engine",
+)
 @pytest.mark.parametrize(
     ("path", "body", "param", "code"),
     [
@@ -60,9 +69,13 @@ def post(http: httpx.Client, path: str, body: object) -> tuple[int, dict[str, An
         (TEXT, {"prompt": "x", "stop_token_ids": [VOCAB_SIZE]}, "stop_token_ids", None),
         (TEXT, {"prompt": "x", "stream": "maybe"}, "stream", "invalid_value"),
         (TEXT, {"prompt": "x", "stream_options": 1}, "stream_options", "invalid_value"),
-        (TEXT, {"prompt": "x", "n": 2}, "n", "unsupported"),
-        (TEXT, {"prompt": "x", "logprobs": 3}, "logprobs", "unsupported"),
-        (TEXT, {"prompt": "x", "echo": True}, "echo", "unsupported"),
+        (TEXT, {"prompt": "x", "logit_bias": {str(VOCAB_SIZE): 1}}, "logit_bias", None),
+        (CHAT, {"messages": USER, "logit_bias": {"9" * 10: 1}}, "logit_bias", None),
+        (CHAT, {"messages": USER, "stop_token_ids": [-1]}, "stop_token_ids", None),
+        (TEXT, {"prompt": "x", "suffix": "y"}, "suffix", "unsupported"),
+        (TEXT, {"prompt": "x", "bad_words": ["a"] * 257}, "bad_words", "invalid_value"),
+        (TEXT, {"prompt": ["a"] * 200, "n": 8}, None, "never_fits"),
+        (TEXT, {"prompt": ["a"] * 10, "best_of": 128}, None, "never_fits"),
         (CHAT, {}, "messages", "invalid_value"),
         (CHAT, {"messages": []}, "messages", "invalid_value"),
         (CHAT, {"messages": "x"}, "messages", "invalid_value"),
@@ -74,7 +87,13 @@ def post(http: httpx.Client, path: str, body: object) -> tuple[int, dict[str, An
             "messages",
             "invalid_value",
         ),
-        (CHAT, {"messages": USER, "tools": [{}]}, "tools", "unsupported"),
+        (CHAT, {"messages": USER, "tools": [{}]}, "tools", "invalid_value"),
+        (
+            CHAT,
+            {"messages": USER, "tools": [{"type": "function", "function": {"name": "f"}}]},
+            "tools",
+            "unsupported",
+        ),
         (
             CHAT,
             {"messages": USER, "max_completion_tokens": 0},
@@ -114,7 +133,9 @@ json_values = st.recursive(
 )
 field_names = st.sampled_from(
     ["prompt", "messages", "stop", "seed", "top_k", "stream_options", "logit_bias", "n", "model",
-     "temperature", "stop_token_ids", "tools", "ignore_eos", "service_tier"]
+     "temperature", "stop_token_ids", "tools", "ignore_eos", "service_tier", "logprobs", "echo",
+     "best_of", "bad_words", "min_tokens", "prompt_logprobs", "chat_template_kwargs", "tool_choice",
+     "max_tokens", "stream", "cache_salt", "continue_final_message"]
 )  # fmt: skip
 
 
@@ -264,7 +285,7 @@ def test_a_server_that_drains_says_so_before_it_reads_a_body() -> None:
 class _NoEncoder(Tokenizer):
     """A tokenizer that must not be asked."""
 
-    def encode(self, text: str, *, parse_special: bool = True) -> list[int]:
+    def encode(self, text: str, **_options: bool) -> list[int]:
         raise AssertionError("encoded")
 
     def apply_chat_template(self, messages: object, **_options: object) -> list[int]:
@@ -280,9 +301,10 @@ async def test_a_text_that_cannot_fit_is_not_encoded() -> None:
         await encode_prompts(["x" * 401], tokenizer, limit=100)
     with pytest.raises(ContextLengthError, match="101 at least"):
         await encode_prompts(["\u20ac" * 134], tokenizer, limit=100)
-    chat = ChatRequest.model_validate({"messages": [{"role": "user", "content": "x" * 401}]})
+    messages = [{"role": "user", "content": "x" * 401}]
+    chat = parse_body(ChatRequest, json.dumps({"messages": messages}).encode())
     with pytest.raises(ContextLengthError, match="101 at least"):
-        await chat_prompt(chat, tokenizer, limit=100)
+        await chat_prompt(chat, chat.messages, tokenizer, limit=100)
 
 
 async def test_many_short_texts_are_encoded_off_the_loop() -> None:

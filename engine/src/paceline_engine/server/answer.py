@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from msgspec import UNSET
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 from typing_extensions import override
 
 from paceline_engine.server.call import Call
 from paceline_engine.server.errors import ApiError
-from paceline_engine.server.generation import AbandonedError, Piece
-from paceline_engine.server.shape import Shape
+from paceline_engine.server.generation import AbandonedError
+from paceline_engine.server.piece import Piece
+from paceline_engine.server.shape import ChunkUsage, Shape
 
 DONE: Final = b"data: [DONE]\n\n"
 EVENT_HEADERS: Final = [
@@ -90,15 +92,12 @@ class WholeAnswer(Answer):
 
     @override
     async def _write(self, send: Send) -> None:
-        texts: dict[int, list[str]] = {}
-        reasons: dict[int, str | None] = {}
+        pieces: dict[int, list[Piece]] = {}
         async for index, piece in self._call.pieces():
-            texts.setdefault(index, []).append(piece.text)
-            reasons[index] = piece.finish_reason
+            pieces.setdefault(index, []).append(piece)
             self._call.handed(index, piece)
             self._call.written(index, piece)
-        choices = [Piece("".join(texts[index]), reasons[index]) for index in sorted(texts)]
-        body = self._shape.whole(choices, self._call.usage)
+        body = self._shape.whole(self._call.chosen(pieces), self._call.usage)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
@@ -114,11 +113,15 @@ class EventStream(Answer):
         call: What to run.
         shape: How to write it.
         with_usage: Whether a last chunk carries the usage.
+        continuous_usage: Whether each chunk carries its choice's so far.
     """
 
-    def __init__(self, call: Call, shape: Shape, *, with_usage: bool) -> None:
+    def __init__(
+        self, call: Call, shape: Shape, *, with_usage: bool, continuous_usage: bool = False
+    ) -> None:
         super().__init__(call, shape)
         self._with_usage = with_usage
+        self._continuous_usage = continuous_usage
         self._begun: set[int] = set()
 
     @override
@@ -140,9 +143,14 @@ class EventStream(Answer):
             await send({"type": "http.response.start", "status": 200, "headers": EVENT_HEADERS})
         is_first = index not in self._begun
         self._begun.add(index)
-        chunk = self._shape.chunk(index, piece, is_first=is_first, with_usage=self._with_usage)
+        chunk = self._shape.chunk(index, piece, is_first=is_first, usage=self._usage(index))
         await send({"type": "http.response.body", "body": event(chunk), "more_body": True})
         self._call.written(index, piece)
+
+    def _usage(self, index: int) -> ChunkUsage:
+        if self._continuous_usage:
+            return self._call.choice_usage(index)
+        return None if self._with_usage else UNSET
 
     async def _end(self, send: Send, body: bytes) -> None:
         await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -11,12 +11,40 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 
+class PromptTokensDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """Where prompt tokens came from."""
+
+    cached_tokens: int
+
+
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """Token counts of an answer, summed over its choices."""
+    """Token counts of an answer: each prompt once, the outputs of all its choices."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: PromptTokensDetails | UnsetType = UNSET
+
+
+class PromptLogprob(msgspec.Struct, frozen=True, kw_only=True):
+    """A token at a place of the prompt, as vLLM writes it."""
+
+    logprob: float
+    rank: int
+    decoded_token: str
+
+
+PromptLogprobs = tuple[dict[str, PromptLogprob] | None, ...]
+"""For each prompt token: id -> log-probability, of itself and of the best; first null."""
+
+
+class TextLogprobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Log-probabilities of a completion, in columns with a place for each token."""
+
+    text_offset: tuple[int, ...]
+    token_logprobs: tuple[float | None, ...]
+    tokens: tuple[str, ...]
+    top_logprobs: tuple[dict[str, float] | None, ...]
 
 
 class TextChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,8 +52,12 @@ class TextChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int
     text: str
-    logprobs: None = None
+    logprobs: TextLogprobs | None = None
     finish_reason: str | None = None
+    stop_reason: str | int | None = None
+    token_ids: tuple[int, ...] | UnsetType = UNSET
+    prompt_token_ids: tuple[int, ...] | UnsetType = UNSET
+    prompt_logprobs: PromptLogprobs | UnsetType = UNSET
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +70,27 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[TextChoice, ...]
     service_tier: str = "default"
     usage: Usage | UnsetType | None = UNSET
+
+
+class ChatLogprob(msgspec.Struct, frozen=True, kw_only=True):
+    """A token with its log-probability; `bytes` are what it adds to the answer's UTF-8."""
+
+    token: str
+    logprob: float
+    bytes: tuple[int, ...]
+
+
+class ChatTokenLogprob(ChatLogprob, frozen=True, kw_only=True):
+    """A token of the answer, and the best ones at its place."""
+
+    top_logprobs: tuple[ChatLogprob, ...]
+
+
+class ChatLogprobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Log-probabilities of a chat answer."""
+
+    content: tuple[ChatTokenLogprob, ...]
+    refusal: None = None
 
 
 class AssistantMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +106,10 @@ class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int
     message: AssistantMessage
-    logprobs: None = None
+    logprobs: ChatLogprobs | None = None
     finish_reason: str | None = None
+    stop_reason: str | int | None = None
+    token_ids: tuple[int, ...] | UnsetType = UNSET
 
 
 class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +122,8 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[ChatChoice, ...]
     service_tier: str = "default"
     usage: Usage
+    prompt_token_ids: tuple[int, ...] | UnsetType = UNSET
+    prompt_logprobs: PromptLogprobs | UnsetType = UNSET
 
 
 class ChatDelta(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,8 +138,10 @@ class ChatChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int
     delta: ChatDelta
-    logprobs: None = None
+    logprobs: ChatLogprobs | None = None
     finish_reason: str | None = None
+    stop_reason: str | int | None = None
+    token_ids: tuple[int, ...] | UnsetType = UNSET
 
 
 class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,20 +154,4 @@ class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[ChatChunkChoice, ...]
     service_tier: str = "default"
     usage: Usage | UnsetType | None = UNSET
-
-
-class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
-    """The served model."""
-
-    id: str
-    object: Literal["model"] = "model"
-    created: int
-    owned_by: str = "paceline"
-    max_model_len: int
-
-
-class ModelList(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer of GET /v1/models."""
-
-    object: Literal["list"] = "list"
-    data: tuple[ModelCard, ...]
+    prompt_token_ids: tuple[int, ...] | UnsetType = UNSET

@@ -1,16 +1,19 @@
-"""One HTTP call to a generating route: its prompts, admitted together, run side by side."""
+"""One HTTP call to a generating route: its choices, admitted together, run side by side."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from paceline_engine.server.answer_wire import Usage
+from paceline_engine.server.answer_wire import PromptTokensDetails, Usage
+from paceline_engine.server.caller import Caller
+from paceline_engine.server.choices import BadWords, Choice, Prompt, most_output, plan_choices
 from paceline_engine.server.gate import Gate
-from paceline_engine.server.generation import Generation, Piece
-from paceline_engine.server.request_record import Identity
+from paceline_engine.server.generation import Generation, Order
+from paceline_engine.server.opening import PromptScores, PromptView
+from paceline_engine.server.piece import Piece, best, join
 from paceline_engine.server.sampling_fields import SamplingFields
 from paceline_engine.server.service import Service
 from paceline_engine.server.ticket import Ask, Ticket
@@ -24,47 +27,77 @@ class Call:
     Args:
         service: Engine and meters.
         body: The checked body.
-        prompts: Token ids; each fits.
+        prompts: Each fits.
         received_at: Monotonic time of the call's first byte.
-        request_id: As echoed to the caller.
+        caller: Whose call it is.
+        bad_words: The body's, as token ids.
     """
 
     def __init__(
         self,
         service: Service,
         body: SamplingFields,
-        prompts: Sequence[tuple[int, ...]],
+        prompts: Sequence[Prompt],
         received_at: float,
-        request_id: str = "",
+        *,
+        caller: Caller = Caller(),  # noqa: B008 frozen
+        bad_words: BadWords = (),
     ) -> None:
         self._service = service
         self._body = body
         self._prompts = prompts
         self._received_at = received_at
-        self._request_id = request_id
+        self._caller = caller
+        self._bad_words = bad_words
         self._generations: list[Generation] = []
         self._handed_at = 0.0
 
     @property
     def usage(self) -> Usage:
-        """Tokens so far, over all prompts."""
-        prompt = sum(each.prompt_tokens for each in self._generations)
+        """Tokens so far: each prompt once, the outputs of all its candidates."""
+        firsts = self._generations[:: self._body.candidates]
+        prompt = sum(each.prompt_tokens for each in firsts)
         output = sum(each.output_tokens for each in self._generations)
+        cached = PromptTokensDetails(cached_tokens=sum(each.cached_tokens for each in firsts))
+        return Usage(
+            prompt_tokens=prompt,
+            completion_tokens=output,
+            total_tokens=prompt + output,
+            prompt_tokens_details=cached,
+        )
+
+    def choice_usage(self, index: int) -> Usage:
+        """Tokens of one choice, as far as they have been handed on."""
+        generation = self._generations[index]
+        prompt, output = generation.prompt_tokens, generation.shown_tokens
         return Usage(prompt_tokens=prompt, completion_tokens=output, total_tokens=prompt + output)
 
     def __enter__(self) -> Self:
-        """Admits all prompts, or none.
+        """Admits all choices, or none.
 
         Raises:
+            NeverFitsError: More than this engine can ever hold.
             OverloadedError: Too much waits.
             UnavailableError: Loading, draining or dead.
         """
         asks = [self._ask(prompt) for prompt in self._prompts]
         tickets = Gate(self._service).enter(asks, self._body.tier)
-        self._generations = [
-            self._generation(index, prompt, ticket)
-            for index, (prompt, ticket) in enumerate(zip(self._prompts, tickets, strict=True))
-        ]
+        choices = plan_choices(
+            self._body,
+            self._prompts,
+            limit=self._service.config.max_request_tokens,
+            draw_seed=self._service.draw_seed,
+            bad_words=self._bad_words,
+        )
+        view: PromptView | None = None
+        parent_id: int | None = None
+        for choice, ticket in zip(choices, tickets, strict=True):
+            if choice.index == 0:
+                view, parent_id = self._view(choice.prompt), None
+            generation = self._generation(choice, ticket, view, parent_id)
+            if choice.index == 0:
+                parent_id = generation.request_id
+            self._generations.append(generation)
         return self
 
     def __exit__(
@@ -92,14 +125,14 @@ class Call:
         self._generations[index].handed(piece)
 
     def written(self, index: int, piece: Piece) -> None:
-        """A piece has been passed on; while that took, all prompts waited for the client."""
+        """A piece has been passed on; while that took, all choices waited for the client."""
         blocked_s = self._service.clock() - self._handed_at
         for generation in self._generations:
             generation.blocked(blocked_s)
         self._generations[index].written(piece)
 
     async def pieces(self) -> AsyncIterator[Indexed]:
-        """Pieces of all prompts as they come, each with its prompt's index.
+        """Pieces of all outputs as they come, each with its output's index.
 
         Raises:
             AbandonedError: `cancel` was called.
@@ -112,23 +145,48 @@ class Call:
         async for indexed in _merge(self._generations):
             yield indexed
 
-    def _most_output(self, prompt: tuple[int, ...]) -> int:
-        room = self._service.config.max_request_tokens - len(prompt)
-        wanted = self._body.output_limit
-        return room if wanted is None else min(wanted, room)
+    def chosen(self, pieces: Mapping[int, Sequence[Piece]]) -> list[Piece]:
+        """The whole answer's choices from all pieces of all outputs: the best of each prompt."""
+        wholes = [join(pieces[index]) for index in sorted(pieces)]
+        candidates, choices = self._body.candidates, self._body.choices
+        if candidates == choices:
+            return wholes
+        prompts = [wholes[at : at + candidates] for at in range(0, len(wholes), candidates)]
+        return [choice for outputs in prompts for choice in best(outputs, choices)]
 
-    def _ask(self, prompt: tuple[int, ...]) -> Ask:
-        is_limited = self._body.output_limit is not None
-        return Ask(len(prompt), self._most_output(prompt), is_limited=is_limited)
+    def _ask(self, prompt: Prompt) -> Ask:
+        return Ask(
+            len(prompt.token_ids),
+            most_output(self._body, prompt, self._service.config.max_request_tokens),
+            choices=self._body.candidates,
+            is_limited=self._body.output_limit is not None,
+        )
 
-    def _generation(self, index: int, prompt: tuple[int, ...], ticket: Ticket) -> Generation:
-        sampling = self._body.params(
-            max_tokens=self._most_output(prompt), drawn_seed=self._service.draw_seed()
+    def _view(self, prompt: Prompt) -> PromptView | None:
+        body = self._body
+        scored = body.needed_prompt_logprobs() is not None
+        if not (scored or body.echoes or body.return_token_ids):
+            return None
+        return PromptView(
+            prompt,
+            self._service.tokenizer,
+            echoes=body.echoes,
+            scores=PromptScores() if scored else None,
         )
-        identity = Identity(request_id=self._request_id, index=index, tier=ticket.tier)
-        return Generation(
-            self._service, ticket, identity, prompt, sampling, self._body.stop, self._received_at
+
+    def _generation(
+        self, choice: Choice, ticket: Ticket, view: PromptView | None, parent_id: int | None
+    ) -> Generation:
+        order = Order(
+            choice=choice,
+            body=self._body,
+            caller=self._caller,
+            view=view,
+            parent_id=parent_id,
+            position=len(self._generations),
+            received_at=self._received_at,
         )
+        return Generation(self._service, ticket, order)
 
 
 async def _merge(generations: Sequence[Generation]) -> AsyncIterator[Indexed]:

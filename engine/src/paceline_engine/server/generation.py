@@ -1,16 +1,21 @@
-"""One prompt on its way through the engine: token ids in, measured pieces of text out."""
+"""One choice on its way through the engine: token ids in, measured pieces of text out."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline_engine.client import EngineDeadError
 from paceline_engine.message import TokenOutput
 from paceline_engine.request import FinishReason, Request
-from paceline_engine.sampling import SamplingParams
+from paceline_engine.server.caller import Caller
+from paceline_engine.server.choices import Choice
 from paceline_engine.server.errors import InternalError, UnavailableError
+from paceline_engine.server.opening import PromptView
+from paceline_engine.server.output_text import OutputText
+from paceline_engine.server.piece import Opening, Piece
 from paceline_engine.server.request_record import Identity
+from paceline_engine.server.sampling_fields import SamplingFields
 from paceline_engine.server.service import Service
 from paceline_engine.server.stop_strings import StopFilter
 from paceline_engine.server.ticket import Ticket
@@ -20,16 +25,52 @@ class AbandonedError(Exception):
     """The client has left; there is nobody to answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Text that may be shown; the last one of an output has a finish reason."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a generation is to run, and for whom.
 
-    text: str
-    finish_reason: str | None = None
+    Attributes:
+        choice: Prompt and sampling.
+        body: How the output is shown.
+        caller: Whose it is.
+        view: How the prompt is shown; None where nothing of it is.
+        parent_id: Engine request of the same prompt's choice 0; None for choice 0 itself.
+        position: Place among the call's outputs.
+        received_at: Monotonic time of the call's first byte.
+    """
+
+    choice: Choice
+    body: SamplingFields
+    caller: Caller
+    view: PromptView | None
+    parent_id: int | None
+    position: int
+    received_at: float
+
+    def request(self, request_id: int) -> Request:
+        """For the engine."""
+        return Request(
+            request_id=request_id,
+            prompt_token_ids=self.choice.prompt.token_ids,
+            sampling=self.choice.sampling,
+            tier=self.body.tier,
+            cache_scope=self.caller.cache_scope,
+            deadline_s=self.caller.deadline_s,
+            parent_id=self.parent_id,
+        )
+
+    def identity(self) -> Identity:
+        """For the meters."""
+        return Identity(
+            request_id=self.caller.request_id,
+            index=self.position,
+            tier=self.body.tier,
+            tenant=self.caller.cache_scope.tenant,
+        )
 
 
 class Generation:
-    """Runs one admitted prompt.
+    """Runs one admitted choice.
 
     The consumer iterates `pieces`, calls `handed` before it passes one on and `written`
     after, and `close` in any case. An end that is neither whole nor the client's leaving
@@ -38,43 +79,47 @@ class Generation:
     Args:
         service: Engine, tokenizer, meters.
         ticket: Its admission; ended with it.
-        identity: Whose it is, and its tier.
-        prompt: Token ids that fit.
-        sampling: How to draw.
-        stops: Stop strings.
-        received_at: Monotonic time of the request's first byte.
+        order: What to run.
+
+    Attributes:
+        request_id: The engine's name for it.
+        cached_tokens: Prompt tokens that came from the prefix cache, once known.
+        shown_tokens: Tokens of the pieces handed on so far.
     """
 
-    def __init__(
-        self,
-        service: Service,
-        ticket: Ticket,
-        identity: Identity,
-        prompt: tuple[int, ...],
-        sampling: SamplingParams,
-        stops: tuple[str, ...],
-        received_at: float,
-    ) -> None:
+    def __init__(self, service: Service, ticket: Ticket, order: Order) -> None:
         self._client = service.client
         self._ticket = ticket
-        self._request = Request(
-            request_id=next(service.request_ids),
-            prompt_token_ids=prompt,
-            sampling=sampling,
-            tier=identity.tier,
-        )
-        self._decoder = service.tokenizer.incremental_decoder()
-        self._stops = StopFilter(stops)
+        self._order = order
+        self.request_id = next(service.request_ids)
+        self._text = self._output_text(service)
         self._meter = service.metering.admit(
-            received_at, len(prompt), identity, shares_prompt=ticket.shares_prompt
+            order.received_at,
+            self.prompt_tokens,
+            order.identity(),
+            shares_prompt=ticket.shares_prompt,
         )
+        self._opening: Opening | None = None
+        self._is_first = True
         self._is_open = True
         self._has_left = False
+        self.cached_tokens = 0
+        self.shown_tokens = 0
+
+    def _output_text(self, service: Service) -> OutputText:
+        body, view = self._order.body, self._order.view
+        skips_special = body.skip_special_tokens is not False
+        return OutputText(
+            service.tokenizer.incremental_decoder(skip_special=skips_special),
+            StopFilter(body.stop, includes_stop=bool(body.include_stop_str_in_output)),
+            min_tokens=self._order.choice.sampling.min_tokens,
+            offset=len(view.text) if view else 0,
+        )
 
     @property
     def prompt_tokens(self) -> int:
         """Length of the prompt."""
-        return len(self._request.prompt_token_ids)
+        return len(self._order.choice.prompt.token_ids)
 
     @property
     def output_tokens(self) -> int:
@@ -82,7 +127,7 @@ class Generation:
         return self._meter.output_tokens
 
     async def pieces(self) -> AsyncIterator[Piece]:
-        """Runs the prompt; ends after the piece with a finish reason.
+        """Runs the choice; ends after the piece with a finish reason.
 
         Raises:
             AbandonedError: `cancel` was called.
@@ -92,9 +137,14 @@ class Generation:
         if self._has_left:
             raise AbandonedError
         try:
-            async for output in self._client.submit(self._request):
+            async for output in self._client.submit(self._order.request(self.request_id)):
                 piece = self._take(output)
-                if piece.text or piece.finish_reason:
+                if self._is_first:
+                    await self._open()
+                    self._is_first = False
+                piece = self._with_opening(piece)
+                if piece.shown or piece.finish_reason:
+                    self._opening = None
                     yield piece
                 if piece.finish_reason:
                     return
@@ -103,7 +153,8 @@ class Generation:
 
     def handed(self, piece: Piece) -> None:
         """The piece is about to be handed to the connection."""
-        if piece.text:
+        self.shown_tokens += len(piece.token_ids)
+        if piece.shown:
             self._meter.emitted()
 
     def blocked(self, seconds: float) -> None:
@@ -123,7 +174,7 @@ class Generation:
         self._withdraw()
 
     def close(self) -> None:
-        """Frees what an unfinished prompt holds; safe to call at any time, twice too."""
+        """Frees what an unfinished choice holds; safe to call at any time, twice too."""
         self._ticket.end()
         if self._is_open:
             self._is_open = False
@@ -131,41 +182,60 @@ class Generation:
             self._meter.abandon("abort" if self._has_left else "error")
 
     def _withdraw(self) -> None:
-        self._client.abort(self._request.request_id)
+        self._client.abort(self.request_id)
+
+    async def _open(self) -> None:
+        view = self._order.view
+        self._opening = await view.opening() if view else None
+
+    def _with_opening(self, piece: Piece) -> Piece:
+        return replace(piece, opening=self._opening) if self._opening else piece
 
     def _take(self, output: TokenOutput) -> Piece:
+        if output.finish_reason is FinishReason.ABORT:
+            raise AbandonedError
+        if output.finish_reason is FinishReason.ERROR:
+            raise InternalError(f"the engine could not go on: {output.error}")
+        self._note(output)
+        if self._order.body.output_limit == 0:
+            self._withdraw()
+            return Piece(finish_reason=FinishReason.LENGTH.value)
+        self._push(output)
+        if self._text.stop is not None:
+            self._withdraw()
+            return self._last(FinishReason.STOP, self._text.stop)
+        if output.finish_reason is None:
+            return self._text.take()
+        return self._end(output.finish_reason, output.stop_token_id)
+
+    def _note(self, output: TokenOutput) -> None:
         if output.queue_s is not None:
             self._meter.queued(output.queue_s)
         if output.cached_tokens is not None:
+            self.cached_tokens = output.cached_tokens
             self._meter.cached(output.cached_tokens)
         self._ticket.start()
-        text = self._show(output.token_ids)
-        if self._stops.matched:
-            self._withdraw()
-            return Piece(text, FinishReason.STOP.value)
-        match output.finish_reason:
-            case None:
-                return Piece(text)
-            case FinishReason.STOP | FinishReason.LENGTH as reason:
-                return self._last(text, reason)
-            case FinishReason.ABORT:
-                raise AbandonedError
-            case FinishReason.ERROR:
-                raise InternalError(f"the engine could not go on: {output.error}")
+        if self._is_first and self._order.parent_id is None and self._order.view:
+            self._order.view.tell(output.prompt_logprobs)
 
-    def _show(self, token_ids: tuple[int, ...]) -> str:
-        text: list[str] = []
-        count = 0
-        for token_id in token_ids:
-            count += 1
-            text.append(self._stops.push(self._decoder.push((token_id,))))
-            if self._stops.matched:
+    def _push(self, output: TokenOutput) -> None:
+        before = self._text.num_tokens
+        scores = output.logprobs or (None,) * len(output.token_ids)
+        for token_id, each in zip(output.token_ids, scores, strict=True):
+            self._text.push(token_id, each)
+            if self._text.stop is not None:
                 break
-        self._meter.tokens(count)
-        return "".join(text)
+        self._meter.tokens(self._text.num_tokens - before)
 
-    def _last(self, text: str, reason: FinishReason) -> Piece:
-        text += self._stops.push(self._decoder.flush())
-        if self._stops.matched:
-            reason = FinishReason.STOP
-        return Piece(text + self._stops.flush(), reason.value)
+    def _end(self, reason: FinishReason, stop_token_id: int | None) -> Piece:
+        body = self._order.body
+        if stop_token_id is not None and body.include_stop_str_in_output:
+            self._text.show(stop_token_id)
+        self._text.finish()
+        if self._text.stop is not None:
+            return self._last(FinishReason.STOP, self._text.stop)
+        is_named = stop_token_id in (body.stop_token_ids or ())
+        return self._last(reason, stop_token_id if is_named else None)
+
+    def _last(self, reason: FinishReason, stop: str | int | None) -> Piece:
+        return replace(self._text.take_all(), finish_reason=reason.value, stop_reason=stop)

@@ -6,63 +6,63 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
+from paceline_engine.server.chat_fields import Message, TemplateFields
+from paceline_engine.server.choices import BadWords, Prompt, TokenIds
 from paceline_engine.server.errors import (
     BadRequestError,
     ContextLengthError,
     ModelNotFoundError,
 )
-from paceline_engine.server.sampling_fields import SamplingFields
-from paceline_engine.server.wire import MAX_PROMPTS, ChatRequest, CompletionRequest
+from paceline_engine.server.wire import MAX_PROMPTS, CompletionRequest
 from paceline_engine.tokenizer import Tokenizer, TokenizerError
 
-TokenIds = tuple[int, ...]
 LONG_TEXT_CHARS: Final = 8192  # of a call; from here on a thread tokenises, streams go on
 _Encoded = TypeVar("_Encoded")
 
 
-def check_model(body: SamplingFields, model_name: str) -> None:
-    """Whether the body names the served model, or none.
+def check_model(asked: str | None, model_name: str) -> None:
+    """Whether a body names the served model, or none.
 
     Raises:
         ModelNotFoundError: It names another.
     """
-    if body.model not in (None, model_name):
+    if asked is not None and asked != model_name:
         raise ModelNotFoundError(
-            f"the model {body.model[:100]!r} is not served here; {model_name!r} is", param="model"
+            f"the model {asked[:100]!r} is not served here; {model_name!r} is", param="model"
         )
 
 
-def raw_prompts(body: CompletionRequest, max_prompts: int) -> Sequence[str | TokenIds]:
+def raw_prompts(body: CompletionRequest) -> Sequence[str | TokenIds]:
     """The prompts of a call, each as text or as token ids.
 
-    Args:
-        body: The checked body.
-        max_prompts: Prompts that may wait at all; `MAX_PROMPTS` holds too.
-
     Raises:
-        BadRequestError: None, or too many.
+        BadRequestError: None, or more than `MAX_PROMPTS`.
     """
     prompts = body.prompts()
     if not prompts:
         raise BadRequestError("prompt: must hold at least one token", param="prompt")
-    limit = min(MAX_PROMPTS, max_prompts)
-    if len(prompts) > limit:
+    if len(prompts) > MAX_PROMPTS:
         raise BadRequestError(
-            f"prompt: {len(prompts)} prompts in one call; the limit is {limit}",
+            f"prompt: {len(prompts)} prompts in one call; the limit is {MAX_PROMPTS}",
             param="prompt",
         )
     return prompts
 
 
 async def encode_prompts(
-    prompts: Sequence[str | TokenIds], tokenizer: Tokenizer, limit: int
-) -> list[TokenIds]:
+    prompts: Sequence[str | TokenIds],
+    tokenizer: Tokenizer,
+    limit: int | None,
+    *,
+    add_special: bool = True,
+) -> list[Prompt]:
     """Token ids of each prompt.
 
     Args:
         prompts: Texts and token ids.
         tokenizer: The model's.
-        limit: Prompt plus output tokens of one request at most.
+        limit: Prompt plus output tokens of one request at most; None where it need not run.
+        add_special: Whether a begin-of-sequence token may be put before a text.
 
     Raises:
         BadRequestError: Text that cannot be encoded, or unknown ids.
@@ -75,35 +75,81 @@ async def encode_prompts(
         else:
             check_ids(prompt, tokenizer.vocab_size, "prompt")
 
-    def encode() -> list[TokenIds]:
-        return [
-            tuple(tokenizer.encode(prompt)) if isinstance(prompt, str) else prompt
-            for prompt in prompts
-        ]
+    def encode_one(prompt: str | TokenIds) -> Prompt:
+        if isinstance(prompt, str):
+            ids = tokenizer.encode(prompt, add_special=add_special)
+            return Prompt(token_ids=tuple(ids), text=prompt)
+        return Prompt(token_ids=prompt)
 
-    return await _run(encode, sum(map(len, texts)), "prompt")
+    return await _run(
+        lambda: [encode_one(prompt) for prompt in prompts], sum(map(len, texts)), "prompt"
+    )
 
 
-async def chat_prompt(body: ChatRequest, tokenizer: Tokenizer, limit: int) -> TokenIds:
+async def chat_prompt(
+    body: TemplateFields, messages: Sequence[Message], tokenizer: Tokenizer, limit: int | None
+) -> Prompt:
     """Token ids of a chat.
 
     Args:
-        body: The checked body.
+        body: How the template is to write it.
+        messages: The chat.
         tokenizer: The model's.
-        limit: Prompt plus output tokens of one request at most.
+        limit: Prompt plus output tokens of one request at most; None where it need not run.
 
     Raises:
-        BadRequestError: The template rejects the messages, or they cannot be encoded.
+        BadRequestError: The template rejects the messages or knows no tools, or the text
+            cannot be encoded.
         ContextLengthError: They cannot fit, whatever their tokens.
     """
-    messages = [{"role": each.role, "content": each.text()} for each in body.messages]
-    contents = [each["content"] for each in messages]
+    tools = body.offered_tools()
+    if tools and not tokenizer.template_uses_tools:
+        raise BadRequestError(
+            "tools: this model's chat template does not mention tools, so the model would never "
+            'hear of them; leave them out or set tool_choice to "none"',
+            param="tools",
+            code="unsupported",
+        )
+    contents = [each.text() for each in messages]
     _check_bytes(contents, tokenizer, limit, "messages")
+
+    def encode() -> Prompt:
+        ids = tokenizer.apply_chat_template(
+            [each.as_given() for each in messages],
+            add_generation_prompt=body.opens_answer,
+            continue_final_message=bool(body.continue_final_message),
+            tools=tools,
+            variables=body.chat_template_kwargs or {},
+        )
+        return Prompt(token_ids=tuple(ids))
+
+    return await _run(encode, sum(map(len, contents)), "messages")
+
+
+async def encode_bad_words(words: Sequence[str], tokenizer: Tokenizer) -> BadWords:
+    """Token sequences that write the words, at a text's begin and after a space.
+
+    Raises:
+        BadRequestError: A word that cannot be encoded.
+    """
     return await _run(
-        lambda: tuple(tokenizer.apply_chat_template(messages)),
-        sum(map(len, contents)),
-        "messages",
+        lambda: tuple(dict.fromkeys(ids for word in words for ids in _spellings(word, tokenizer))),
+        sum(map(len, words)),
+        "bad_words",
     )
+
+
+def _spellings(word: str, tokenizer: Tokenizer) -> list[TokenIds]:
+    """As it stands, and with a space before it unless the first is its tail anyhow."""
+    bare = word.lstrip() or word
+
+    def encode(text: str) -> TokenIds:
+        return tuple(tokenizer.encode(text, parse_special=False, add_special=False))
+
+    plain, spaced = encode(bare), encode(" " + bare)
+    if not plain:
+        raise BadRequestError("bad_words: a word has no tokens", param="bad_words")
+    return [plain] if spaced[-len(plain) :] == plain else [plain, spaced]
 
 
 async def _run(encode: Callable[[], _Encoded], chars: int, param: str) -> _Encoded:
@@ -114,8 +160,10 @@ async def _run(encode: Callable[[], _Encoded], chars: int, param: str) -> _Encod
         raise BadRequestError(f"{param}: {error}", param=param) from error
 
 
-def _check_bytes(texts: Sequence[str], tokenizer: Tokenizer, limit: int, param: str) -> None:
+def _check_bytes(texts: Sequence[str], tokenizer: Tokenizer, limit: int | None, param: str) -> None:
     """Refuses, without encoding it, what has too many bytes for any tokens to fit."""
+    if limit is None:
+        return
     num_bytes = sum(len(text.encode(errors="surrogatepass")) for text in texts)
     least_tokens = -(-num_bytes // tokenizer.longest_token_bytes)
     if least_tokens > limit:
@@ -138,11 +186,11 @@ def check_ids(token_ids: Sequence[int], vocab_size: int, param: str) -> None:
         )
 
 
-def check_fits(prompt: TokenIds, limit: int, param: str) -> None:
+def check_fits(prompt: Prompt, limit: int, param: str) -> None:
     """Whether the prompt leaves room for one token.
 
     Args:
-        prompt: Token ids.
+        prompt: To be run.
         limit: Prompt plus output tokens of one request at most.
         param: Field to name.
 
@@ -150,11 +198,12 @@ def check_fits(prompt: TokenIds, limit: int, param: str) -> None:
         BadRequestError: It is empty.
         ContextLengthError: It does not fit.
     """
-    if not prompt:
+    length = len(prompt.token_ids)
+    if not length:
         raise BadRequestError(f"{param}: must hold at least one token", param=param)
-    if len(prompt) >= limit:
+    if length >= limit:
         raise ContextLengthError(
             f"the context holds {limit} tokens, prompt and output together, and the prompt "
-            f"has {len(prompt)}; shorten it to at most {limit - 1}",
+            f"has {length}; shorten it to at most {limit - 1}",
             param=param,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import msgspec
@@ -15,28 +17,93 @@ from paceline_engine.server.answer_wire import (
     ChatChunkChoice,
     ChatCompletion,
     ChatDelta,
+    ChatLogprobs,
     Completion,
+    PromptLogprobs,
     TextChoice,
+    TextLogprobs,
     Usage,
 )
-from paceline_engine.server.generation import Piece
+from paceline_engine.server.logprob_view import chat_logprobs, prompt_logprobs, text_logprobs
+from paceline_engine.server.piece import Opening, Piece
+from paceline_engine.server.token_texts import TokenTexts
+
+ChunkUsage = Usage | UnsetType | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """What every part of an answer says first.
+
+    Attributes:
+        answer_id: Unique part of the answer's id.
+        created: Unix time in seconds.
+        model: Name of the model.
+        service_tier: OpenAI's name of the tier that served it.
+    """
+
+    answer_id: str
+    created: int
+    model: str
+    service_tier: str = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What is shown beside the text.
+
+    Attributes:
+        texts: Token texts.
+        logprobs: Best tokens at each place of the output; None shows no log-probabilities.
+        prompt_logprobs: The same for the prompt.
+        token_ids: Whether token ids are shown.
+    """
+
+    texts: TokenTexts
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    token_ids: bool = False
+
+    def of_text(self, piece: Piece) -> TextLogprobs | None:
+        """Log-probabilities of a completion's piece."""
+        return None if self.logprobs is None else text_logprobs(self.texts, self.logprobs, piece)
+
+    def of_chat(self, piece: Piece) -> ChatLogprobs | None:
+        """Log-probabilities of a chat's piece."""
+        if self.logprobs is None:
+            return None
+        return chat_logprobs(self.texts, self.logprobs, piece.scored)
+
+    def of_prompt(self, opening: Opening | None) -> PromptLogprobs | UnsetType:
+        """Log-probabilities of the prompt."""
+        if self.prompt_logprobs is None or opening is None:
+            return UNSET
+        return prompt_logprobs(self.texts, self.prompt_logprobs, opening)
+
+    def ids(self, piece: Piece) -> tuple[int, ...] | UnsetType:
+        """Token ids of a piece."""
+        return piece.token_ids if self.token_ids else UNSET
+
+    def prompt_ids(self, opening: Opening | None) -> tuple[int, ...] | UnsetType:
+        """Token ids of the prompt."""
+        return opening.token_ids if self.token_ids and opening else UNSET
 
 
 class Shape(Protocol):
     """Writes the JSON of one call's answer."""
 
-    def whole(self, choices: list[Piece], usage: Usage) -> bytes:
-        """The whole answer; a choice for each prompt."""
+    def whole(self, choices: Sequence[Piece], usage: Usage) -> bytes:
+        """The whole answer."""
         ...
 
-    def chunk(self, index: int, piece: Piece, *, is_first: bool, with_usage: bool) -> bytes:
+    def chunk(self, index: int, piece: Piece, *, is_first: bool, usage: ChunkUsage) -> bytes:
         """One piece of a choice.
 
         Args:
             index: The choice.
             piece: What is new.
             is_first: Whether it is the choice's first.
-            with_usage: Whether the stream ends with its usage, so that chunks say null.
+            usage: What the chunk says of usage: counts, null or nothing.
         """
         ...
 
@@ -49,81 +116,125 @@ _dump: Final = msgspec.json.encode
 
 
 class CompletionShape(Shape):
-    """Shape of /v1/completions."""
+    """Shape of /v1/completions.
 
-    def __init__(self, answer_id: str, created: int, model: str) -> None:
-        self._id = f"cmpl-{answer_id}"
-        self._created = created
-        self._model = model
+    Args:
+        head: What each part says first.
+        view: What is shown beside the text.
+    """
 
-    def _answer(
-        self, choices: tuple[TextChoice, ...], usage: Usage | UnsetType | None
-    ) -> Completion:
-        return Completion(
-            id=self._id, created=self._created, model=self._model, choices=choices, usage=usage
+    def __init__(self, head: Head, view: View) -> None:
+        self._head = head
+        self._view = view
+
+    def _answer(self, choices: tuple[TextChoice, ...], usage: ChunkUsage) -> bytes:
+        head = self._head
+        return _dump(
+            Completion(
+                id=f"cmpl-{head.answer_id}",
+                created=head.created,
+                model=head.model,
+                service_tier=head.service_tier,
+                choices=choices,
+                usage=usage,
+            )
+        )
+
+    def _choice(self, index: int, piece: Piece) -> TextChoice:
+        view = self._view
+        return TextChoice(
+            index=index,
+            text=piece.shown,
+            logprobs=view.of_text(piece),
+            finish_reason=piece.finish_reason,
+            stop_reason=piece.stop_reason,
+            token_ids=view.ids(piece),
+            prompt_token_ids=view.prompt_ids(piece.opening),
+            prompt_logprobs=view.of_prompt(piece.opening),
         )
 
     @override
-    def whole(self, choices: list[Piece], usage: Usage) -> bytes:
-        texts = (
-            TextChoice(index=index, text=piece.text, finish_reason=piece.finish_reason)
-            for index, piece in enumerate(choices)
-        )
-        return _dump(self._answer(tuple(texts), usage))
+    def whole(self, choices: Sequence[Piece], usage: Usage) -> bytes:
+        return self._answer(tuple(self._choice(*each) for each in enumerate(choices)), usage)
 
     @override
-    def chunk(self, index: int, piece: Piece, *, is_first: bool, with_usage: bool) -> bytes:
-        choice = TextChoice(index=index, text=piece.text, finish_reason=piece.finish_reason)
-        return _dump(self._answer((choice,), None if with_usage else UNSET))
+    def chunk(self, index: int, piece: Piece, *, is_first: bool, usage: ChunkUsage) -> bytes:
+        return self._answer((self._choice(index, piece),), usage)
 
     @override
     def closing(self, usage: Usage) -> bytes:
-        return _dump(self._answer((), usage))
+        return self._answer((), usage)
 
 
 class ChatShape(Shape):
-    """Shape of /v1/chat/completions."""
+    """Shape of /v1/chat/completions.
 
-    def __init__(self, answer_id: str, created: int, model: str) -> None:
-        self._id = f"chatcmpl-{answer_id}"
-        self._created = created
-        self._model = model
+    Args:
+        head: What each part says first.
+        view: What is shown beside the text.
+    """
+
+    def __init__(self, head: Head, view: View) -> None:
+        self._head = head
+        self._view = view
 
     def _chunk(
-        self, choices: tuple[ChatChunkChoice, ...], usage: Usage | UnsetType | None
-    ) -> ChatChunk:
-        return ChatChunk(
-            id=self._id, created=self._created, model=self._model, choices=choices, usage=usage
-        )
-
-    @override
-    def whole(self, choices: list[Piece], usage: Usage) -> bytes:
-        messages = (
-            ChatChoice(
-                index=index,
-                message=AssistantMessage(content=piece.text),
-                finish_reason=piece.finish_reason,
+        self,
+        choices: tuple[ChatChunkChoice, ...],
+        usage: ChunkUsage,
+        opening: Opening | None = None,
+    ) -> bytes:
+        head = self._head
+        return _dump(
+            ChatChunk(
+                id=f"chatcmpl-{head.answer_id}",
+                created=head.created,
+                model=head.model,
+                service_tier=head.service_tier,
+                choices=choices,
+                usage=usage,
+                prompt_token_ids=self._view.prompt_ids(opening),
             )
-            for index, piece in enumerate(choices)
         )
-        answer = ChatCompletion(
-            id=self._id,
-            created=self._created,
-            model=self._model,
-            choices=tuple(messages),
-            usage=usage,
+
+    def _choice(self, index: int, piece: Piece) -> ChatChoice:
+        return ChatChoice(
+            index=index,
+            message=AssistantMessage(content=piece.text),
+            logprobs=self._view.of_chat(piece),
+            finish_reason=piece.finish_reason,
+            stop_reason=piece.stop_reason,
+            token_ids=self._view.ids(piece),
         )
-        return _dump(answer)
 
     @override
-    def chunk(self, index: int, piece: Piece, *, is_first: bool, with_usage: bool) -> bytes:
+    def whole(self, choices: Sequence[Piece], usage: Usage) -> bytes:
+        head, opening = self._head, choices[0].opening
+        return _dump(
+            ChatCompletion(
+                id=f"chatcmpl-{head.answer_id}",
+                created=head.created,
+                model=head.model,
+                service_tier=head.service_tier,
+                choices=tuple(self._choice(*each) for each in enumerate(choices)),
+                usage=usage,
+                prompt_token_ids=self._view.prompt_ids(opening),
+                prompt_logprobs=self._view.of_prompt(opening),
+            )
+        )
+
+    @override
+    def chunk(self, index: int, piece: Piece, *, is_first: bool, usage: ChunkUsage) -> bytes:
         choice = ChatChunkChoice(
             index=index,
             delta=ChatDelta(content=piece.text, role="assistant" if is_first else UNSET),
+            logprobs=self._view.of_chat(piece) if piece.scored else None,
             finish_reason=piece.finish_reason,
+            stop_reason=piece.stop_reason,
+            token_ids=self._view.ids(piece),
         )
-        return _dump(self._chunk((choice,), None if with_usage else UNSET))
+        return self._chunk((choice,), usage, piece.opening)
 
     @override
     def closing(self, usage: Usage) -> bytes:
-        return _dump(self._chunk((), usage))
+        return self._chunk((), usage)

@@ -1,7 +1,9 @@
 """Stop strings over a stream of token texts, held back at token boundaries. Pure.
 
 The text of a token is released only once no stop string can begin in it; on a match the
-output is cut right before the stop string, and later tokens do not count.
+output is cut right before the stop string, or right after it where it is to be shown, and
+later tokens do not count. Of several stop strings the one whose last character comes with
+the earliest token ends the output, among those the one that begins first.
 """
 
 from __future__ import annotations
@@ -24,33 +26,52 @@ def _partial_match_start(text: str, stops: Sequence[str]) -> int:
 class StopFilter:
     """Releases the text of one output piece by piece.
 
+    Args:
+        stops: Stop strings.
+        includes_stop: Whether the stop string itself is shown.
+
     Attributes:
-        matched: Whether a stop string has ended the output.
+        match: The stop string that has ended the output; None while there was none.
     """
 
-    __slots__ = ("_pieces", "_stops", "matched")
+    __slots__ = ("_includes_stop", "_pieces", "_stops", "match")
 
-    def __init__(self, stops: Sequence[str]) -> None:
+    def __init__(self, stops: Sequence[str], *, includes_stop: bool = False) -> None:
         self._stops = tuple(stops)
+        self._includes_stop = includes_stop
         self._pieces: list[str] = []
-        self.matched = False
+        self.match: str | None = None
 
-    def push(self, piece: str) -> str:
+    @property
+    def matched(self) -> bool:
+        """Whether a stop string has ended the output."""
+        return self.match is not None
+
+    @property
+    def num_held(self) -> int:
+        """Latest pieces whose text is held back."""
+        return len(self._pieces)
+
+    def push(self, piece: str, *, may_match: bool = True) -> str:
         """Adds one token's text; returns what may be shown now.
 
         Once `matched`, everything further is dropped.
+
+        Args:
+            piece: The text.
+            may_match: Whether a stop string that ends in this text counts.
         """
-        if self.matched:
-            return ""
         if not self._stops:
             return piece
+        if self.match is not None:
+            return ""
+        before = sum(map(len, self._pieces))
         self._pieces.append(piece)
         held = "".join(self._pieces)
-        cut = self._first_match(held)
-        if cut is not None:
-            self.matched = True
+        if may_match and (found := self._first_match(held, before)):
+            start, self.match = found
             self._pieces.clear()
-            return held[:cut]
+            return held[: start + len(self.match) if self._includes_stop else start]
         return self._release(_partial_match_start(held, self._stops))
 
     def flush(self) -> str:
@@ -59,9 +80,17 @@ class StopFilter:
         self._pieces.clear()
         return rest
 
-    def _first_match(self, held: str) -> int | None:
-        found = [index for stop in self._stops if (index := held.find(stop)) >= 0]
-        return min(found, default=None)
+    def _first_match(self, held: str, before: int) -> tuple[int, str] | None:
+        """Start and text of the first stop string that ends after the first `before`."""
+        found = [
+            (start, len(stop), stop)
+            for stop in self._stops
+            if (start := held.find(stop, max(0, before - len(stop) + 1))) >= 0
+        ]
+        if not found:
+            return None
+        start, _length, stop = min(found)
+        return start, stop
 
     def _release(self, safe: int) -> str:
         """Takes the whole pieces that lie before `safe`."""

@@ -35,6 +35,9 @@ def bad_request(error: ValidationError) -> BadRequestError:
             param=field,
             code="unsupported",
         )
+    if first["type"] == "contradiction":
+        field, reason = str(first["ctx"]["field"]), first["ctx"]["reason"]
+        return BadRequestError(f"{field}: {reason}", param=field, code="invalid_value")
     path = [part for part in first["loc"] if isinstance(part, int) or _is_field(part)]
     if not path:
         return BadRequestError("the body must be a JSON object", code="invalid_value")

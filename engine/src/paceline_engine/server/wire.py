@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, Discriminator, Field, StrictInt, Tag
+from pydantic import Discriminator, Field, StrictInt, Tag, WithJsonSchema, model_validator
 from typing_extensions import override
 
-from paceline_engine.server.sampling_fields import SamplingFields
+from paceline_engine.server.chat_fields import ChatFields
+from paceline_engine.server.known_fields import contradiction
+from paceline_engine.server.sampling_fields import MAX_CHOICES, SamplingFields, TopLogprobs
 
-DEFAULT_COMPLETION_TOKENS = 16
-MAX_PROMPTS = 256
+DEFAULT_COMPLETION_TOKENS: Final = 16
+MAX_PROMPTS: Final = 256
 
 TokenIds = tuple[StrictInt, ...]
+_IDS_SCHEMA: Final[dict[str, Any]] = {
+    "type": "array",
+    "items": {"type": "integer", "minimum": 0},
+    "minItems": 1,
+}
+_PROMPT_SCHEMA: Final[dict[str, Any]] = {
+    "title": "Prompt",
+    "description": f"A text, token ids, or a list of 1 to {MAX_PROMPTS} of either kind.",
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1},
+            "minItems": 1,
+            "maxItems": MAX_PROMPTS,
+        },
+        _IDS_SCHEMA,
+        {"type": "array", "items": _IDS_SCHEMA, "minItems": 1, "maxItems": MAX_PROMPTS},
+    ],
+}
 
 
 def _prompt_form(value: object) -> str:
@@ -31,6 +53,7 @@ Prompt = Annotated[
     | Annotated[TokenIds, Tag("list of ids")]
     | Annotated[tuple[TokenIds, ...], Tag("lists of ids")],
     Discriminator(_prompt_form),
+    WithJsonSchema(_PROMPT_SCHEMA),
 ]
 
 
@@ -38,12 +61,42 @@ class CompletionRequest(SamplingFields):
     """Body of POST /v1/completions."""
 
     prompt: Prompt
+    best_of: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    echo: bool | None = None
+    logprobs: TopLogprobs | None = None
+    add_special_tokens: bool | None = None
+
+    @model_validator(mode="after")
+    def check_best_of(self) -> Self:
+        """Refuses fields of this route that do not go together."""
+        if self.candidates < self.choices:
+            raise contradiction("best_of", f"must be at least n, which is {self.choices}")
+        if self.candidates > self.choices and self.stream:
+            raise contradiction("best_of", "above n cannot be streamed")
+        if self.max_tokens == 0 and not self.echo:
+            raise contradiction("max_tokens", "may be 0 only with echo: true")
+        return self
+
+    @property
+    @override
+    def candidates(self) -> int:
+        return self.best_of or self.choices
+
+    @property
+    @override
+    def shown_logprobs(self) -> int | None:
+        return self.logprobs
+
+    @property
+    @override
+    def echoes(self) -> bool:
+        return bool(self.echo)
 
     @property
     @override
     def output_limit(self) -> int | None:
         """OpenAI's default of 16 where the caller gives none."""
-        return self.max_tokens or DEFAULT_COMPLETION_TOKENS
+        return DEFAULT_COMPLETION_TOKENS if self.max_tokens is None else self.max_tokens
 
     def prompts(self) -> tuple[str | tuple[int, ...], ...]:
         """The prompts one by one: text or token ids."""
@@ -54,41 +107,25 @@ class CompletionRequest(SamplingFields):
         return (ids,) if ids else tuple(part for part in prompt if not isinstance(part, int))
 
 
-class TextPart(BaseModel):
-    """Text part of a message; other kinds are not served."""
-
-    type: Literal["text"]
-    text: str
-
-
-def _content_form(value: object) -> str:
-    return "list of parts" if isinstance(value, list | tuple) else "text"
-
-
-Content = Annotated[
-    Annotated[str | None, Tag("text")] | Annotated[tuple[TextPart, ...], Tag("list of parts")],
-    Discriminator(_content_form),
-]
-
-
-class Message(BaseModel):
-    """One turn of a chat."""
-
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Content = None
-
-    def text(self) -> str:
-        """Content as one string."""
-        if self.content is None or isinstance(self.content, str):
-            return self.content or ""
-        return "".join(part.text for part in self.content)
-
-
-class ChatRequest(SamplingFields):
+class ChatRequest(SamplingFields, ChatFields):
     """Body of POST /v1/chat/completions."""
 
-    messages: Annotated[tuple[Message, ...], Field(min_length=1, max_length=4096)]
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    logprobs: bool | None = None
+    top_logprobs: TopLogprobs | None = None
+
+    @model_validator(mode="after")
+    def check_logprobs(self) -> Self:
+        """Refuses fields of this route that do not go together."""
+        if self.top_logprobs and not self.logprobs:
+            raise contradiction("top_logprobs", "needs logprobs: true")
+        return self
+
+    @property
+    @override
+    def shown_logprobs(self) -> int | None:
+        return (self.top_logprobs or 0) if self.logprobs else None
 
     @property
     @override

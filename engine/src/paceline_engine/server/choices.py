@@ -1,0 +1,95 @@
+"""Which outputs a call asks the engine for: choices of each prompt, each with its own seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from paceline_engine.sampling import SamplingParams, choice_seed
+from paceline_engine.server.sampling_fields import SamplingFields
+
+TokenIds = tuple[int, ...]
+BadWords = tuple[TokenIds, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A checked prompt that fits.
+
+    Attributes:
+        token_ids: What the engine computes.
+        text: As given; None where ids were given.
+    """
+
+    token_ids: TokenIds
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One output to generate.
+
+    Attributes:
+        prompt: Of which prompt.
+        index: Which choice of that prompt; the others fork the KV of choice 0.
+        sampling: How to draw.
+    """
+
+    prompt: Prompt
+    index: int
+    sampling: SamplingParams
+
+
+def most_output(body: SamplingFields, prompt: Prompt, limit: int) -> int:
+    """Output tokens that the engine may draw for a prompt, at least 1.
+
+    A limit beyond the context is cut to it. `max_tokens: 0` shows none, yet one is drawn:
+    the step that scores a prompt draws a token anyhow.
+
+    Args:
+        body: The checked body.
+        prompt: A prompt that fits.
+        limit: Prompt plus output tokens of one request at most.
+    """
+    room = limit - len(prompt.token_ids)
+    wanted = body.output_limit
+    return room if wanted is None else max(1, min(wanted, room))
+
+
+def plan_choices(
+    body: SamplingFields,
+    prompts: Sequence[Prompt],
+    *,
+    limit: int,
+    draw_seed: Callable[[], int],
+    bad_words: BadWords = (),
+) -> Iterator[Choice]:
+    """All outputs of a call: the choices of the first prompt, then of the second, and so on.
+
+    Choice 0 has the call's seed, the others seeds that follow from it; every prompt of a call
+    has the same, so a prompt's choices do not depend on its neighbours. Where the caller
+    gives no seed each prompt draws one. Only choice 0 scores the prompt.
+
+    Args:
+        body: The checked body.
+        prompts: Its prompts.
+        limit: Prompt plus output tokens of one request at most.
+        draw_seed: Seeds for callers that give none.
+        bad_words: The body's, as token ids.
+    """
+    scores = body.needed_prompt_logprobs()
+    for prompt in prompts:
+        seed = draw_seed() if body.seed is None else body.seed
+        sampling = body.params(
+            max_tokens=most_output(body, prompt, limit), seed=0, bad_words=bad_words
+        )
+        for index in range(body.candidates):
+            yield Choice(
+                prompt=prompt,
+                index=index,
+                sampling=replace(
+                    sampling,
+                    seed=choice_seed(seed, index),
+                    prompt_logprobs=scores if index == 0 else None,
+                ),
+            )

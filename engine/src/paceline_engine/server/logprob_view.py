@@ -1,0 +1,107 @@
+"""Log-probabilities as the two routes write them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from paceline_engine.message import TokenLogprobs
+from paceline_engine.server.answer_wire import (
+    ChatLogprob,
+    ChatLogprobs,
+    ChatTokenLogprob,
+    PromptLogprob,
+    PromptLogprobs,
+    TextLogprobs,
+)
+from paceline_engine.server.piece import Opening, Piece, ScoredToken
+from paceline_engine.server.token_texts import TokenTexts
+
+Place = tuple[int, int, TokenLogprobs | None]
+"""Offset, token id, log-probabilities; the first token of a prompt has none."""
+
+
+def text_logprobs(texts: TokenTexts, top: int, piece: Piece) -> TextLogprobs:
+    """Columns of a completion, an echoed prompt's tokens first.
+
+    Args:
+        texts: Token texts.
+        top: Best tokens shown at each place; the token itself comes on top where it is
+            not among them.
+        piece: Part of a choice.
+    """
+    places = tuple(chain(_echoed(piece.opening), _drawn(piece.scored)))
+    return TextLogprobs(
+        text_offset=tuple(offset for offset, _, _ in places),
+        tokens=tuple(texts.key(token_id) for _, token_id, _ in places),
+        token_logprobs=tuple(None if scores is None else scores.logprob for _, _, scores in places),
+        top_logprobs=tuple(
+            None if scores is None else _by_text(texts, top, scores) for _, _, scores in places
+        ),
+    )
+
+
+def _echoed(opening: Opening | None) -> Iterator[Place]:
+    if opening is None or not opening.offsets:
+        return
+    scores: Sequence[TokenLogprobs | None] = (None, *opening.scores)
+    yield from zip(opening.offsets, opening.token_ids, scores, strict=True)
+
+
+def _drawn(scored: Sequence[ScoredToken]) -> Iterator[Place]:
+    for token in scored:
+        yield token.offset, token.scores.token_id, token.scores
+
+
+def _by_text(texts: TokenTexts, top: int, scores: TokenLogprobs) -> dict[str, float]:
+    shown: dict[str, float] = {}
+    for token_id, logprob in (*scores.top[:top], (scores.token_id, scores.logprob)):
+        shown.setdefault(texts.key(token_id), logprob)
+    return shown
+
+
+def chat_logprobs(texts: TokenTexts, top: int, scored: Sequence[ScoredToken]) -> ChatLogprobs:
+    """Log-probabilities of a chat answer.
+
+    Args:
+        texts: Token texts.
+        top: Best tokens shown at each place.
+        scored: Tokens.
+    """
+    return ChatLogprobs(content=tuple(_chat_token(texts, top, each.scores) for each in scored))
+
+
+def _chat_token(texts: TokenTexts, top: int, scores: TokenLogprobs) -> ChatTokenLogprob:
+    return ChatTokenLogprob(
+        token=texts.text(scores.token_id),
+        logprob=scores.logprob,
+        bytes=tuple(texts.raw(scores.token_id)),
+        top_logprobs=tuple(
+            ChatLogprob(
+                token=texts.text(token_id), logprob=logprob, bytes=tuple(texts.raw(token_id))
+            )
+            for token_id, logprob in scores.top[:top]
+        ),
+    )
+
+
+def prompt_logprobs(texts: TokenTexts, top: int, opening: Opening) -> PromptLogprobs:
+    """Log-probabilities of a prompt, as vLLM writes them.
+
+    Args:
+        texts: Token texts.
+        top: Best tokens shown at each place, beside the token itself.
+        opening: The prompt.
+    """
+    return (None, *(_prompt_token(texts, top, scores) for scores in opening.scores))
+
+
+def _prompt_token(texts: TokenTexts, top: int, scores: TokenLogprobs) -> dict[str, PromptLogprob]:
+    own = (scores.token_id, scores.logprob, scores.rank)
+    others = [
+        (token_id, logprob, rank) for rank, (token_id, logprob) in enumerate(scores.top[:top], 1)
+    ]
+    return {
+        str(token_id): PromptLogprob(logprob=logprob, rank=rank, decoded_token=texts.text(token_id))
+        for token_id, logprob, rank in (*others, own)
+    }

@@ -1,0 +1,89 @@
+"""What choices say of their prompt: its text, its tokens, their log-probabilities.
+
+The engine scores a prompt once, for its first choice; the others wait for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from paceline_engine.message import TokenLogprobs
+from paceline_engine.server.choices import Prompt
+from paceline_engine.server.piece import Opening
+from paceline_engine.tokenizer import Tokenizer
+
+
+class PromptScores:
+    """Log-probabilities of one prompt, told once, awaited by all its choices."""
+
+    def __init__(self) -> None:
+        self._known = asyncio.Event()
+        self._scores: tuple[TokenLogprobs, ...] = ()
+
+    def tell(self, scores: tuple[TokenLogprobs, ...]) -> None:
+        """The first choice's engine output has come."""
+        self._scores = scores
+        self._known.set()
+
+    async def get(self) -> tuple[TokenLogprobs, ...]:
+        """Waits for them; where the first choice fails the whole call does."""
+        await self._known.wait()
+        return self._scores
+
+
+class PromptView:
+    """How one prompt is shown.
+
+    Args:
+        prompt: The prompt.
+        tokenizer: The model's.
+        echoes: Whether its text begins each choice.
+        scores: Where its log-probabilities come; None where nobody asked.
+    """
+
+    def __init__(
+        self, prompt: Prompt, tokenizer: Tokenizer, *, echoes: bool, scores: PromptScores | None
+    ) -> None:
+        self._prompt = prompt
+        self._scores = scores
+        self.text = echoed(prompt, tokenizer) if echoes else ""
+        self._offsets: tuple[int, ...] = ()
+        if echoes and scores is not None:
+            self._offsets = token_offsets(prompt.token_ids, self.text, tokenizer)
+
+    def tell(self, scores: tuple[TokenLogprobs, ...]) -> None:
+        """The first choice's engine output has come."""
+        if self._scores is not None:
+            self._scores.tell(scores)
+
+    async def opening(self) -> Opening:
+        """What stands in a choice's first piece."""
+        return Opening(
+            token_ids=self._prompt.token_ids,
+            text=self.text,
+            offsets=self._offsets,
+            scores=() if self._scores is None else await self._scores.get(),
+        )
+
+
+def echoed(prompt: Prompt, tokenizer: Tokenizer) -> str:
+    """The prompt as given, or the text of its ids, special tokens included."""
+    if prompt.text is not None:
+        return prompt.text
+    return tokenizer.decode(prompt.token_ids, skip_special=False)
+
+
+def token_offsets(token_ids: Sequence[int], text: str, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Where each token of a prompt begins in its text.
+
+    What encoding put before the text, such as a begin-of-sequence token, takes no place in it.
+    """
+    decoder = tokenizer.incremental_decoder(skip_special=False)
+    positions: list[int] = []
+    length = 0
+    for token_id in token_ids:
+        positions.append(length)
+        length += len(decoder.push((token_id,)))
+    ahead = max(0, length + len(decoder.flush()) - len(text))
+    return tuple(min(max(0, position - ahead), len(text)) for position in positions)

@@ -1,0 +1,62 @@
+"""Bodies of /tokenize and /detokenize, as vLLM's."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from paceline_engine.server.chat_fields import Messages, TemplateFields
+from paceline_engine.server.known_fields import contradiction
+
+
+def _one_of_two(schema: dict[str, Any]) -> None:
+    schema["oneOf"] = [{"required": ["prompt"]}, {"required": ["messages"]}]
+    schema["properties"]["prompt"] = {"type": "string"}
+    messages = schema["properties"]["messages"]
+    schema["properties"]["messages"] = messages["anyOf"][0]
+
+
+class TokenizeRequest(TemplateFields):
+    """Body of POST /tokenize: a plain prompt, or a chat."""
+
+    model_config = ConfigDict(json_schema_extra=_one_of_two)
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: Messages | None = None
+    add_special_tokens: bool | None = None
+    return_token_strs: bool | None = None
+
+    @model_validator(mode="after")
+    def check_source(self) -> Self:
+        """Refuses neither and both."""
+        if (self.prompt is None) is (self.messages is None):
+            raise contradiction("prompt", "give either prompt or messages")
+        return self
+
+
+class DetokenizeRequest(BaseModel):
+    """Body of POST /detokenize."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+    model: str | None = None
+    tokens: tuple[Annotated[int, Field(ge=0)], ...]
+
+
+class Tokenized(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer of /tokenize."""
+
+    count: int
+    max_model_len: int
+    tokens: tuple[int, ...]
+    token_strs: tuple[str, ...] | UnsetType | None = UNSET
+
+
+class Detokenized(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer of /detokenize."""
+
+    prompt: str

@@ -1,0 +1,178 @@
+"""What a call submits to the engine, and what it makes of a script of outputs."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from paceline_engine.message import TokenLogprobs, TokenOutput
+from paceline_engine.request import CacheScope, FinishReason, Request, Tier
+from paceline_engine.server.admission import Admission
+from paceline_engine.server.call import Call
+from paceline_engine.server.caller import Caller
+from paceline_engine.server.choices import Prompt
+from paceline_engine.server.errors import InternalError
+from paceline_engine.server.metric_families import RequestMetrics
+from paceline_engine.server.piece import Piece
+from paceline_engine.server.request_meter import Metering
+from paceline_engine.server.settings import ServerSettings
+from paceline_engine.server.slo import SloBoard
+from paceline_engine.server.wire import CompletionRequest
+from paceline_engine.tokenizer import load_tokenizer
+
+CALLER = Caller(
+    request_id="r", cache_scope=CacheScope(tenant="t", scope="s", salt="p"), deadline_s=1.5
+)
+Script = Callable[[Request], list[TokenOutput]]
+
+
+def scores(token_id: int, logprob: float = -1.0) -> TokenLogprobs:
+    return TokenLogprobs(token_id, logprob, 1)
+
+
+class Engine:
+    """Answers each request with its script, a turn of the event loop apart."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.requests: list[Request] = []
+        self.aborted: set[int] = set()
+
+    async def _outputs(self, request: Request) -> AsyncIterator[TokenOutput]:
+        for output in self.script(request):
+            await asyncio.sleep(0)
+            yield output
+
+    def submit(self, request: Request) -> AsyncIterator[TokenOutput]:
+        self.requests.append(request)
+        return self._outputs(request)
+
+    def abort(self, request_id: int) -> None:
+        self.aborted.add(request_id)
+
+
+def call_of(engine: Engine, *prompts: tuple[int, ...], **fields: Any) -> Call:
+    service: Any = SimpleNamespace(
+        client=engine,
+        admission=Admission(100, 1000, clock=lambda: 0.0),
+        tokenizer=load_tokenizer(None),
+        config=SimpleNamespace(max_request_tokens=100),
+        settings=ServerSettings(model_name="m"),
+        request_ids=itertools.count(),
+        draw_seed=lambda: 1,
+        clock=lambda: 0.0,
+        check_open=lambda: None,
+        metering=Metering(
+            metrics=RequestMetrics("m"),
+            board=SloBoard("m"),
+            clock=lambda: 0.0,
+            call_later=asyncio.get_running_loop().call_later,
+        ),
+    )
+    body = CompletionRequest(prompt="unused", **fields)
+    return Call(service, body, [Prompt(token_ids=ids) for ids in prompts], 0.0, caller=CALLER)
+
+
+async def run(call: Call) -> list[Piece]:
+    pieces: dict[int, list[Piece]] = {}
+    with call:
+        async for index, piece in call.pieces():
+            pieces.setdefault(index, []).append(piece)
+            call.handed(index, piece)
+            call.written(index, piece)
+    return call.chosen(pieces)
+
+
+def one_token(request: Request) -> list[TokenOutput]:
+    return [TokenOutput(request.request_id, (97,), FinishReason.LENGTH)]
+
+
+async def test_choices_fork_the_first_of_their_prompt() -> None:
+    engine = Engine(one_token)
+    await run(call_of(engine, (1, 2), (3,), n=3, seed=9, service_tier="flex"))
+    assert [request.request_id for request in engine.requests] == [0, 1, 2, 3, 4, 5]
+    assert [request.parent_id for request in engine.requests] == [None, 0, 0, None, 3, 3]
+    assert [request.prompt_token_ids for request in engine.requests] == [(1, 2)] * 3 + [(3,)] * 3
+    assert {request.cache_scope for request in engine.requests} == {CALLER.cache_scope}
+    assert {request.deadline_s for request in engine.requests} == {1.5}
+    assert {request.tier for request in engine.requests} == {Tier.BATCH}
+
+
+async def test_the_best_of_many_are_shown_best_first_and_all_counted() -> None:
+    marks = {0: -3.0, 1: -1.0, 2: -2.0}
+
+    def script(request: Request) -> list[TokenOutput]:
+        token = 97 + request.request_id
+        scored = (scores(token, marks[request.request_id]),)
+        return [TokenOutput(request.request_id, (token,), FinishReason.LENGTH, logprobs=scored)]
+
+    call = call_of(Engine(script), (1, 2), n=2, best_of=3)
+    assert [choice.text for choice in await run(call)] == ["b", "c"]
+    assert (call.usage.prompt_tokens, call.usage.completion_tokens) == (2, 3)
+
+
+async def test_a_prompt_is_scored_once_and_shown_in_every_choice() -> None:
+    def script(request: Request) -> list[TokenOutput]:
+        token = 97 + request.request_id
+        scored = (scores(token),)
+        if request.parent_id is not None:
+            return [TokenOutput(request.request_id, (token,), FinishReason.LENGTH, logprobs=scored)]
+        first = TokenOutput(
+            request.request_id, (token,), logprobs=scored, prompt_logprobs=(scores(98),)
+        )
+        return [first, TokenOutput(request.request_id, (), FinishReason.LENGTH)]
+
+    engine = Engine(script)
+    choices = await run(call_of(engine, (97, 98), n=2, echo=True, logprobs=0))
+    assert [request.sampling.prompt_logprobs for request in engine.requests] == [0, None]
+    assert [choice.shown for choice in choices] == ["aba", "abb"]
+    for choice in choices:
+        assert choice.opening is not None
+        assert choice.opening.scores == (scores(98),)
+        assert [each.offset for each in choice.scored] == [2]
+
+
+async def test_later_choices_wait_for_the_prompts_scores_and_end_with_the_first() -> None:
+    def script(request: Request) -> list[TokenOutput]:
+        if request.parent_id is not None:
+            return one_token(request)
+        return [TokenOutput(request.request_id, (), FinishReason.ERROR, error="non-finite logits")]
+
+    engine = Engine(script)
+    with pytest.raises(InternalError, match="non-finite"):
+        await asyncio.wait_for(run(call_of(engine, (97, 98), n=3, prompt_logprobs=1)), 10)
+    assert engine.aborted == {0, 1, 2}
+
+
+async def test_no_token_is_shown_or_counted_where_none_was_asked_for() -> None:
+    call = call_of(Engine(one_token), (97,), echo=True, max_tokens=0)
+    (choice,) = await run(call)
+    assert (choice.shown, choice.token_ids, choice.finish_reason) == ("a", (), "length")
+    assert call.usage.completion_tokens == 0
+
+
+async def test_a_stop_inside_several_tokens_trims_at_one_of_them() -> None:
+    """As with drafts: one output brings more tokens than the answer may hold."""
+
+    def script(request: Request) -> list[TokenOutput]:
+        ids = tuple(b"abcdef")
+        return [
+            TokenOutput(
+                request.request_id,
+                ids,
+                FinishReason.LENGTH,
+                logprobs=tuple(scores(token) for token in ids),
+            )
+        ]
+
+    engine = Engine(script)
+    call = call_of(engine, (1,), stop="cd", logprobs=0, max_tokens=6)
+    (choice,) = await run(call)
+    assert (choice.text, choice.token_ids) == ("ab", tuple(b"abcd"))
+    assert len(choice.scored) == call.usage.completion_tokens == 4
+    assert (choice.finish_reason, choice.stop_reason) == ("stop", "cd")

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from paceline_engine.server.choices import Prompt
+from paceline_engine.server.opening import PromptScores, PromptView, echoed, token_offsets
+from paceline_engine.tokenizer import Tokenizer, load_tokenizer
+from paceline_engine.tokenizer.vocabulary import SpecialToken, Vocabulary
+
+BYTES = load_tokenizer(None)
+
+
+def with_bos() -> Tokenizer:
+    table = (*(bytes([byte]) for byte in range(256)), b"<s>")
+    vocabulary = Vocabulary(
+        token_bytes=table,
+        specials=(SpecialToken(text="<s>", token_id=256),),
+        eos_token_ids=(),
+        bos_token_id=256,
+        adds_bos=True,
+    )
+    return Tokenizer(vocabulary, lambda text: list(text.encode()))
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets"),
+    [("ab", (0, 1)), ("aéb", (0, 1, 1, 2)), ("a<|im_end|>b", (0, 1, 11)), ("", ())],
+)
+def test_offsets_of_a_text(text: str, offsets: tuple[int, ...]) -> None:
+    assert token_offsets(BYTES.encode(text), text, BYTES) == offsets
+
+
+def test_a_begin_of_sequence_token_takes_no_place() -> None:
+    tokenizer = with_bos()
+    ids = tokenizer.encode("ab")
+    assert ids == [256, 97, 98]
+    assert token_offsets(ids, "ab", tokenizer) == (0, 0, 1)
+    assert token_offsets(ids, "<s>ab", tokenizer) == (0, 3, 4)
+
+
+def test_ids_are_echoed_with_their_special_tokens() -> None:
+    assert echoed(Prompt(token_ids=(97, 256)), BYTES) == "a<|endoftext|>"
+    assert echoed(Prompt(token_ids=(97,), text="given"), BYTES) == "given"
+
+
+async def test_all_choices_wait_for_the_scores() -> None:
+    view = PromptView(Prompt(token_ids=(97, 98)), BYTES, echoes=True, scores=PromptScores())
+    waiting = [asyncio.create_task(view.opening()) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not any(each.done() for each in waiting)
+    view.tell(())
+    openings = await asyncio.gather(*waiting)
+    assert {(each.text, each.offsets) for each in openings} == {("ab", (0, 1))}
