@@ -7,7 +7,7 @@ import pytest
 from paceline_engine.message import TokenLogprobs, TokenOutput
 from paceline_engine.request import FinishReason, Request
 from paceline_engine.sampling import SamplingParams
-from paceline_engine.scheduler.sequence import Sequence, Ticket
+from paceline_engine.scheduler.sequence import PREPAID_DECODES, Sequence, Ticket
 
 EOS = frozenset({2})
 
@@ -107,3 +107,16 @@ def test_what_the_cache_held_is_not_charged() -> None:
     made = sequence()
     made.admit(num_computed=2, block_ids=[3], block_size=16)
     assert made.bill(3) == 1
+
+
+def test_decodes_are_charged_ahead_and_the_rest_is_given_back() -> None:
+    made = sequence(max_tokens=90)
+    made.admit(num_computed=0, block_ids=[3], block_size=16)
+    made.prepay(expected=1)
+    made.bill(3)
+    charged = []
+    for computed in range(3, 8):
+        made.num_computed = computed
+        charged.append(made.bill_decode())
+    assert charged == [0, PREPAID_DECODES, 0, 0, 0]
+    assert (made.settle(), made.num_decoded) == (PREPAID_DECODES - 4, 5)

@@ -24,10 +24,15 @@ class RunningSet:
 
     A victim is always the last one that is not protected: batch before interactive, then the
     latest admitted. Whoever is served before it is not harmed by what it needs.
+
+    Attributes:
+        get: Request id -> the running request of that id, else None. Asked hundreds of times
+            a step, hence the dictionary's own.
     """
 
     def __init__(self) -> None:
         self._all: dict[int, Sequence] = {}
+        self.get = self._all.get
         self._protected: dict[int, Sequence] = {}
         self._tiers: dict[Tier, dict[int, Sequence]] = {tier: {} for tier in Tier}
         self._num_batch = 0
@@ -52,10 +57,6 @@ class RunningSet:
     def num_batch(self) -> int:
         """Those of the batch tier."""
         return self._num_batch
-
-    def get(self, request_id: int) -> Sequence | None:
-        """The running request of that id."""
-        return self._all.get(request_id)
 
     def add(self, sequence: Sequence) -> None:
         """Admits a request as the latest."""

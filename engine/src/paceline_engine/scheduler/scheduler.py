@@ -13,7 +13,6 @@ head of the queue always fits.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from math import inf
 
@@ -117,8 +116,7 @@ class Scheduler:
         self.pool.expire(now_s)
         if (victim := self._admission.victim(now_s)) is not None:
             self._preempt(victim, plan)
-        self._add_decodes(plan)
-        self._add_prefills(plan)
+        self._add_prefills(plan, self._add_decodes(plan))
         self._in_flight = plan.finish()
         return self._in_flight
 
@@ -139,7 +137,10 @@ class Scheduler:
         for chunk in chunks:
             if (sequence := self._running.get(chunk.request_id)) is None:
                 continue
-            self._advance(sequence, chunk, result, is_broken=chunk.request_id in broken)
+            if chunk.request_id in broken:
+                sequence.num_computed = chunk.end
+                continue
+            self._advance(sequence, chunk, result)
             if (token_id := drawn.get(chunk.request_id)) is not None:
                 outputs.append(self._append(sequence, token_id, result, now_s))
         for request_id, reason in broken.items():
@@ -178,22 +179,26 @@ class Scheduler:
             return None
         return StepTarget(self._step_time, target_ms, self._config.budget_step)
 
-    def _add_decodes(self, plan: StepPlan) -> None:
-        overdrawn: Counter[tuple[Tier, str]] = Counter()
+    def _add_decodes(self, plan: StepPlan) -> list[Sequence]:
+        """Takes a token of every running decode; returns who prefills instead."""
+        prefilling: list[Sequence] = []
         for sequence in tuple(self._running):
-            if sequence.is_prefilling or self._running.get(sequence.request_id) is None:
+            if sequence.is_prefilling:
+                prefilling.append(sequence)
                 continue
             end = sequence.num_computed + 1
-            if end <= sequence.capacity or self._make_room(sequence, end, plan):
-                if sequence.bill_decode():
-                    overdrawn[sequence.request.tier, sequence.request.tenant] += 1
-                plan.add_decode(sequence)
-        for (tier, tenant), tokens in overdrawn.items():
-            self._queue.charge(tier, tenant, tokens)
+            if end > sequence.capacity and not self._make_room(sequence, end, plan):
+                continue
+            if tokens := sequence.bill_decode():
+                self._queue.charge(sequence.request.tier, sequence.request.tenant, tokens)
+            plan.add_decode(sequence)
         plan.end_decodes()
+        return [sequence for sequence in prefilling if sequence.is_prefilling]
 
     def _make_room(self, sequence: Sequence, end: int, plan: StepPlan) -> bool:
-        """Gets the block for one more token; False if `sequence` itself had to yield."""
+        """Gets the block for one more token; False if `sequence` itself has had to yield."""
+        if self._running.get(sequence.request_id) is None:
+            return False
         while not self.pool.grow(sequence.request_id, end, plan.now_s):
             plan.is_short = True
             victim = self._running.victim()
@@ -209,9 +214,8 @@ class Scheduler:
         self.roster.preempt(victim, plan.now_s)
         plan.preempted.append(victim.request_id)
 
-    def _add_prefills(self, plan: StepPlan) -> None:
+    def _add_prefills(self, plan: StepPlan, prefilling: list[Sequence]) -> None:
         """Divides what the decodes leave by weight, then gives out what nobody took of that."""
-        prefilling = [sequence for sequence in self._running if sequence.is_prefilling]
         tiers = {sequence.request.tier for sequence in prefilling}
         tiers.update(tier for tier in Tier if self._queue.count(tier))
         if len(tiers) > 1:
@@ -234,19 +238,17 @@ class Scheduler:
             end = plan.end_of(sequence)
             self._queue.charge(request.tier, request.tenant, sequence.bill(end))
 
-    def _advance(
-        self, sequence: Sequence, chunk: ScheduledChunk, result: StepResult, *, is_broken: bool
-    ) -> None:
-        """Counts a chunk as computed; nothing of a request that failed is kept for others."""
+    def _advance(self, sequence: Sequence, chunk: ScheduledChunk, result: StepResult) -> None:
+        """Counts a chunk as computed, for others to find and to fork."""
         size, start = self.pool.block_size, chunk.start
         sequence.num_computed = end = start + len(chunk.token_ids)
-        if end // size != start // size and not is_broken:
+        if end // size != start // size:
             self.pool.fill(chunk.request_id, sequence.token_ids, end)
         if start >= chunk.num_prompt_tokens:
             return
         if (logprobs := result.prompt_logprobs.get(chunk.request_id)) is not None:
             sequence.add_prompt_logprobs(start, logprobs)
-        if end >= chunk.num_prompt_tokens and not is_broken:
+        if end >= chunk.num_prompt_tokens:
             self.roster.part(chunk.request_id, sequence)
 
     def _append(

@@ -11,6 +11,9 @@ from msgspec import structs
 from paceline_engine.message import TokenLogprobs, TokenOutput
 from paceline_engine.request import FinishReason, Request
 
+PREPAID_DECODES = 16
+"""Decodes charged at once beyond the expected output; what is not served is given back."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
@@ -37,6 +40,7 @@ class Sequence:
         request_id: Its id.
         ticket: Its place in the order.
         token_ids: Prompt and generated tokens; never shortened, so preemption loses none.
+        num_prompt_tokens: How many of them are the prompt.
         num_computed: Leading tokens whose KV is in the cache.
         prefill_end: Tokens known when the sequence was last admitted; up to there chunks are
             prefill, beyond it decode.
@@ -66,6 +70,7 @@ class Sequence:
         "is_guest",
         "max_total",
         "num_computed",
+        "num_prompt_tokens",
         "preemptions",
         "prefill_end",
         "queued_tokens",
@@ -87,6 +92,7 @@ class Sequence:
         self.request_id = request.request_id
         self.ticket = ticket
         self.token_ids = list(request.prompt_token_ids)
+        self.num_prompt_tokens = len(self.token_ids)
         self.num_computed = 0
         self.prefill_end = 0
         self.block_ids: Ids[int] = ()
@@ -107,11 +113,6 @@ class Sequence:
         self._eos_token_ids = stop if sampling.ignore_eos else stop | eos_token_ids
 
     @property
-    def num_prompt_tokens(self) -> int:
-        """Tokens of the prompt."""
-        return len(self.request.prompt_token_ids)
-
-    @property
     def is_prefilling(self) -> bool:
         """Whether text known at admission is still to be computed."""
         return self.num_computed < self.prefill_end
@@ -119,7 +120,7 @@ class Sequence:
     @property
     def has_prompt(self) -> bool:
         """Whether the KV of the whole prompt is in the cache."""
-        return self.num_computed >= len(self.request.prompt_token_ids)
+        return self.num_computed >= self.num_prompt_tokens
 
     @property
     def needs_whole_prompt(self) -> bool:
@@ -191,18 +192,19 @@ class Sequence:
         """Tokens to charge once positions up to `end` are computed; recomputed ones are free."""
         before = max(self._billed, self.num_computed)
         self._billed = max(before, end)
-        drawn = max(0, end - max(before, len(self.request.prompt_token_ids)))
+        drawn = max(0, end - max(before, self.num_prompt_tokens))
         free = min(self._prepaid, drawn)
         self._prepaid -= free
         return max(0, end - before) - free
 
     def bill_decode(self) -> int:
-        """`bill` for the next position, where that is a decode."""
+        """`bill` for the next position, where that is a decode; ahead for some that follow."""
         self._billed = self.num_computed + 1
         if self._prepaid:
             self._prepaid -= 1
             return 0
-        return 1
+        self._prepaid = PREPAID_DECODES - 1
+        return PREPAID_DECODES
 
     def settle(self) -> int:
         """Tokens charged ahead that were never served; to give back at the end."""
@@ -212,4 +214,4 @@ class Sequence:
     @property
     def num_decoded(self) -> int:
         """Decode tokens served."""
-        return max(0, self._billed - len(self.request.prompt_token_ids))
+        return max(0, self._billed - self.num_prompt_tokens)
