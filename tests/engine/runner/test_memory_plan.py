@@ -39,7 +39,6 @@ MODEL = ModelConfig(
     rope_theta=100_000.0,
     rms_norm_eps=1e-5,
     tied_embeddings=True,
-    eos_token_ids=(2,),
 )
 
 

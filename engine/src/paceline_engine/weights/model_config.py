@@ -52,7 +52,6 @@ class ModelConfig:
     mlp_bias: bool = False
     qk_norm: bool = False
     windows: tuple[int, ...] = ()
-    eos_token_ids: tuple[int, ...] = ()
 
     @property
     def q_size(self) -> int:
