@@ -61,6 +61,7 @@ class Outcome:
         ttft_ms: Of each answered request.
         gap_ms: Between emissions of one request, pooled.
         refused: Requests answered with 429.
+        emitted_s: When each emission came, after the beginning of the load.
     """
 
     wall_s: float
@@ -68,6 +69,7 @@ class Outcome:
     ttft_ms: tuple[float, ...]
     gap_ms: tuple[float, ...]
     refused: int
+    emitted_s: tuple[float, ...] = ()
 
     @property
     def tokens_per_s(self) -> float:
@@ -83,14 +85,16 @@ class _Tally:
     ttft_ms: list[float] = field(default_factory=list)
     gap_ms: list[float] = field(default_factory=list)
     refused: int = 0
+    emitted_s: list[float] = field(default_factory=list)
 
-    def outcome(self) -> Outcome:
+    def outcome(self, load_began_s: float) -> Outcome:
         return Outcome(
             wall_s=self.ended_s - self.began_s,
             output_tokens=self.output_tokens,
             ttft_ms=tuple(self.ttft_ms),
             gap_ms=tuple(self.gap_ms),
             refused=self.refused,
+            emitted_s=tuple(at - load_began_s for at in self.emitted_s),
         )
 
 
@@ -119,6 +123,7 @@ async def run_groups(url: str, model: str, groups: Sequence[Group], seed: int) -
 async def _run_group(
     client: httpx.AsyncClient, model: str, group: Group, draw: random.Random
 ) -> Outcome:
+    load_began_s = time.perf_counter()
     await asyncio.sleep(group.start_s)
     shared = draw.choices(LETTERS, k=group.shared_tokens)
     prompts = [
@@ -133,7 +138,7 @@ async def _run_group(
             await asyncio.sleep(group.pause_s)
 
     await asyncio.gather(*(one_client(place) for place in range(group.clients)))
-    return tally.outcome()
+    return tally.outcome(load_began_s)
 
 
 def _headers(group: Group) -> dict[str, str]:
@@ -170,13 +175,19 @@ async def _request(
             event = json.loads(line.removeprefix("data: "))
             if "error" in event:
                 raise ContenderError(f"the stream broke off: {event['error']}")
-            now_s = time.perf_counter()
-            if event["choices"] and last_s is None:
-                tally.ttft_ms.append((now_s - sent_s) * 1e3)
-                last_s = now_s
-            elif event["choices"] and event["choices"][0].get("text") and last_s is not None:
-                tally.gap_ms.append((now_s - last_s) * 1e3)
-                last_s = now_s
+            if event["choices"] and (last_s is None or event["choices"][0].get("text")):
+                last_s = _emitted(tally, sent_s, last_s)
             if event.get("usage"):
                 tally.output_tokens += event["usage"]["completion_tokens"]
     tally.ended_s = time.perf_counter()
+
+
+def _emitted(tally: _Tally, sent_s: float, last_s: float | None) -> float:
+    """Counts an emission; returns its time."""
+    now_s = time.perf_counter()
+    tally.emitted_s.append(now_s)
+    if last_s is None:
+        tally.ttft_ms.append((now_s - sent_s) * 1e3)
+    else:
+        tally.gap_ms.append((now_s - last_s) * 1e3)
+    return now_s

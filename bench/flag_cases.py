@@ -86,10 +86,16 @@ def refused(group: str) -> Figure:
 
 
 def share(of: str, beside: str) -> Figure:
-    """Output tokens a second of one group for each of another's."""
-    return Figure(
-        f"{of} : {beside} tokens/s", lambda seen: seen[of].tokens_per_s / seen[beside].tokens_per_s
-    )
+    """Emissions of one group for each of another's, while both had something to do."""
+
+    def ratio(seen: Outcomes) -> float:
+        end_s = min(seen[group].emitted_s[-1] for group in (of, beside))
+        ours, theirs = (
+            sum(at_s <= end_s for at_s in seen[group].emitted_s) for group in (of, beside)
+        )
+        return ours / theirs
+
+    return Figure(f"{of} : {beside} tokens", ratio)
 
 
 _CHAT = Group(name="chat", clients=4, requests=2, input_tokens=64, output_tokens=96)
@@ -280,7 +286,7 @@ CASES: Final = (
             Group(
                 name=tenant,
                 clients=32,
-                requests=2,
+                requests=3,
                 input_tokens=500,
                 output_tokens=32,
                 tenant=tenant,

@@ -22,6 +22,9 @@ async def test_every_request_is_counted() -> None:
     assert 0 < single.wall_s < pair.wall_s + 60
     assert len(pair.gap_ms) <= 6 * 4
     assert min(pair.gap_ms) >= 0
+    assert len(pair.emitted_s) == len(pair.ttft_ms) + len(pair.gap_ms)
+    assert list(pair.emitted_s) == sorted(pair.emitted_s)
+    assert min(single.emitted_s) >= 0.1
 
 
 async def test_refusals_are_counted_and_others_end_the_run() -> None:

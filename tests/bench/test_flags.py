@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from bench.flag_cases import CASES, REAL, SIMULATED, Case
+from bench.clients import Outcome
+from bench.flag_cases import CASES, REAL, SIMULATED, Case, share
 from bench.flags import PAGE, RESULTS, save, server
 from bench.flags_page import BEGIN, END, Measured, between, inserted, section, table
 from paceline_engine.server.flags import Flag
@@ -65,6 +66,17 @@ def test_the_table_has_medians_and_spread() -> None:
         "| `--block-size` | `16`, `32` | real model: 8 clients | "
         "all tokens/s: 150 (149 to 160) → 1,401 (1,300 to 1,406) |"
     )
+
+
+def test_a_share_counts_only_the_time_in_which_both_had_work() -> None:
+    def outcome(*emitted_s: float) -> Outcome:
+        return Outcome(
+            wall_s=9, output_tokens=9, ttft_ms=(), gap_ms=(), refused=0, emitted_s=emitted_s
+        )
+
+    seen = {"a": outcome(1, 2, 3, 4), "b": outcome(3, 5, 7, 8, 9)}
+    assert share("a", "b").of(seen) == 4
+    assert share("b", "a").of(seen) == 1 / 4
 
 
 def test_a_disturbed_case_is_named() -> None:

@@ -15,7 +15,7 @@ SIMULATED_RUNTIME_BYTES: Final = 48 * MIB
 QUEUED_TOKEN_BYTES: Final = 80
 
 # Of one KV block: its place in lists, its key and its entry in the prefix index.
-BLOCK_ACCOUNT_BYTES: Final = 640
+BLOCK_ACCOUNT_BYTES: Final = 400
 
 
 class InsufficientMemoryError(Exception):
