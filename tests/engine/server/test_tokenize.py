@@ -51,6 +51,12 @@ def test_there_and_back(http: httpx.Client) -> None:
         ("/tokenize", {"prompt": "a", "messages": [{"role": "user"}]}, 400, "prompt"),
         ("/tokenize", {"prompt": ["a"]}, 400, "prompt"),
         ("/tokenize", {"messages": []}, 400, "messages"),
+        (
+            "/tokenize",
+            {"messages": [{"role": "user"}], "add_special_tokens": True},
+            400,
+            "add_special_tokens",
+        ),
         ("/tokenize", {"prompt": "a", "model": "other"}, 404, "model"),
         ("/detokenize", {"tokens": [VOCAB_SIZE]}, 400, "tokens"),
         ("/detokenize", {"tokens": [-1]}, 400, "tokens"),

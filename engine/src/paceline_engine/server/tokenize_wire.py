@@ -32,9 +32,11 @@ class TokenizeRequest(TemplateFields):
 
     @model_validator(mode="after")
     def check_source(self) -> Self:
-        """Refuses neither and both."""
+        """Refuses neither and both, and what goes with one only."""
         if (self.prompt is None) is (self.messages is None):
             raise contradiction("prompt", "give either prompt or messages")
+        if self.messages is not None and self.add_special_tokens:
+            raise contradiction("add_special_tokens", "a chat has those of its template alone")
         return self
 
 
