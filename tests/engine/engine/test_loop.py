@@ -23,7 +23,7 @@ from paceline_engine.message import (
     TokenOutput,
     TunablesApplied,
 )
-from paceline_engine.request import FinishReason, Request, Tier
+from paceline_engine.request import CacheScope, FinishReason, Request, Tier
 from paceline_engine.runner.simulated import SimulatedRunner, TokenLaw
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.scheduler.admission import Admission
@@ -295,7 +295,7 @@ def test_shutdown_ends_the_loop_without_another_step() -> None:
 def test_blocks_are_counted_once_idle() -> None:
     bench = Bench()
     bench.step(add(1, max_tokens=1))
-    bench.scheduler.pool.grow(55, 16)
+    bench.scheduler.pool.admit(55, (1,) * 16, CacheScope(), 0.0)
     with pytest.raises(KvIntegrityError, match="55"):
         bench.turn()
 

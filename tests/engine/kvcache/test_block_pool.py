@@ -43,7 +43,7 @@ def test_a_pool_without_room_is_refused(num_blocks: int, block_size: int) -> Non
 def test_a_grant_is_all_or_nothing() -> None:
     pool = BlockPool(4, SIZE)
     assert pool.admit(1, range(10), A, 0.0) == 0
-    assert not pool.grow(1, 17, 0.0)
+    assert not pool.grow(1, 17)
     assert len(pool.table(1)) == 3
     assert pool.admit(2, range(5), A, 0.0) is None
     assert pool.table(2) == ()
@@ -122,7 +122,7 @@ def test_generated_tokens_are_found_too() -> None:
     computed(pool, 1, tokens)
     for token in (4, 5, 6, 7, 8, 9):
         tokens.append(token)
-        assert pool.grow(1, len(tokens), 0.0)
+        assert pool.grow(1, len(tokens))
         pool.fill(1, tokens, len(tokens))
     pool.release(1, 0.0)
     assert pool.admit(2, [*range(1, 9), 77], A, 1.0) == 8
@@ -206,7 +206,7 @@ def test_a_fork_shares_every_block_and_takes_none() -> None:
     pool = BlockPool(8, SIZE)
     tokens = list(range(10))
     computed(pool, 1, tokens)
-    assert pool.fork(1, 2, tokens, 0.0)
+    assert pool.fork(1, 2, tokens)
     assert list(pool.table(2)) == list(pool.table(1))
     assert (pool.num_held, pool.num_free) == (3, 5)
     pool.release(1, 1.0)
@@ -219,21 +219,21 @@ def test_a_fork_needs_a_parent_that_covers_it_and_room_to_spare() -> None:
     pool = BlockPool(3, SIZE)
     tokens = list(range(10))
     computed(pool, 1, tokens)
-    assert not pool.fork(1, 2, tokens, 0.0, spare=1)
+    assert not pool.fork(1, 2, tokens, spare=1)
     assert pool.table(2) == ()
     for parent, length in ((9, 4), (1, 13)):
         with pytest.raises(ValueError, match="cannot share"):
-            pool.fork(parent, 2, list(range(length)), 0.0)
-    assert pool.fork(1, 2, tokens, 0.0)
+            pool.fork(parent, 2, list(range(length)))
+    assert pool.fork(1, 2, tokens)
     with pytest.raises(ValueError, match="cannot share"):
-        pool.fork(1, 2, tokens, 0.0)
+        pool.fork(1, 2, tokens)
 
 
 def test_writing_to_a_shared_block_copies_it_once() -> None:
     pool = BlockPool(8, SIZE)
     tokens = list(range(10))
     computed(pool, 1, tokens)
-    assert pool.fork(1, 2, tokens, 0.0)
+    assert pool.fork(1, 2, tokens)
     shared = pool.table(1)[2]
     ((source, copy),) = pool.writable(1, 10, 11, 0.0) or ((-1, -1),)
     assert (source, pool.table(1)[2], pool.table(2)[2]) == (shared, copy, shared)
@@ -246,7 +246,7 @@ def test_a_block_that_others_could_find_is_not_written_either() -> None:
     pool = BlockPool(8, SIZE)
     tokens = list(range(8))
     computed(pool, 1, tokens)
-    assert pool.fork(1, 2, tokens, 0.0)
+    assert pool.fork(1, 2, tokens)
     pool.release(1, 0.0)
     found = pool.table(2)[1]
     assert pool.writable(2, 7, 8, 0.0) == ((found, pool.table(2)[1]),)
@@ -260,7 +260,7 @@ def test_without_room_for_a_copy_nothing_changes() -> None:
     pool = BlockPool(3, SIZE)
     tokens = list(range(10))
     computed(pool, 1, tokens)
-    pool.fork(1, 2, tokens, 0.0)
+    pool.fork(1, 2, tokens)
     before = list(pool.table(2))
     assert pool.writable(2, 10, 11, 0.0) is None
     assert list(pool.table(2)) == before
@@ -343,7 +343,7 @@ def test_a_copy_is_not_wiped_after_it_was_made() -> None:
     pool = BlockPool(3, SIZE)
     tokens = list(range(6))
     computed(pool, 1, tokens)
-    pool.fork(1, 2, tokens, 0.0)
+    pool.fork(1, 2, tokens)
     pool.admit(3, [7], CacheScope(tenant="b"), 0.0)
     pool.purge(0.0, tenant="b")
     pool.release(3, 0.0)
@@ -357,7 +357,7 @@ def test_forks_of_a_purged_request_are_purged_with_it() -> None:
     tokens = list(range(6))
     computed(pool, 1, tokens)
     pool.purge(0.0)
-    assert pool.fork(1, 2, tokens, 0.0)
+    assert pool.fork(1, 2, tokens)
     pool.release(1, 0.0)
     assert pool.take_wipes() == ()
     tokens += [6, 7]

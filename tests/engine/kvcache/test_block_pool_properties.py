@@ -124,7 +124,7 @@ class PoolMachine(RuleBasedStateMachine):
     def grow(self, owner_id: int, owner: Owner, end: int) -> bool:
         before, free = list(self.pool.table(owner_id)), self.model.free
         available = self.pool.num_available
-        grown = self.pool.grow(owner_id, end, self.model.now_s)
+        grown = self.pool.grow(owner_id, end)
         table = list(self.pool.table(owner_id))
         missing = max(0, self.pool.blocks_for(end) - len(before))
         assert grown is (missing <= available)
@@ -166,7 +166,7 @@ class PoolMachine(RuleBasedStateMachine):
         computed = data.draw(st.integers(max(0, shared - 1), shared))
         available = self.pool.num_available
         tokens = parent.tokens[:shared]
-        done = self.pool.fork(parent_id, self.next_id, tokens, self.model.now_s, spare=spare)
+        done = self.pool.fork(parent_id, self.next_id, tokens, spare=spare)
         assert done is (spare <= available)
         assert self.pool.num_available == available
         if done:

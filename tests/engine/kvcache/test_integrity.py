@@ -19,7 +19,7 @@ def pool_in_use() -> BlockPool:
     pool.fill(1, range(4), 4)
     pool.release(1, 0.0)
     pool.admit(2, range(10, 17), scope, 0.0)
-    pool.fork(2, 3, range(10, 14), 0.0)
+    pool.fork(2, 3, range(10, 14))
     return pool
 
 

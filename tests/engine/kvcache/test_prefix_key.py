@@ -7,7 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline_engine.kvcache.prefix_key import (
-    Kind,
+    PARENT,
+    REVISION,
+    SALT,
+    SCOPE,
+    TENANT,
+    TOKENS,
     block_bytes,
     block_key,
     part,
@@ -20,7 +25,7 @@ THOROUGH = settings(max_examples=500, deadline=None)
 # Few letters, among them the tags and what lengths look like, so that parts run together.
 TEXTS = st.text(st.sampled_from("RTSCPB\x00\x01\x02a"), max_size=4) | st.text(max_size=20)
 NAMES = st.tuples(TEXTS, TEXTS, TEXTS, TEXTS)
-TOKENS = st.lists(st.integers(0, 2**40), max_size=6)
+TOKEN_LISTS = st.lists(st.integers(0, 2**40), max_size=6)
 PARENTS = st.binary(max_size=40)
 
 
@@ -42,24 +47,24 @@ def parts_of(written: bytes) -> list[tuple[bytes, bytes]]:
 @THOROUGH
 @given(names=NAMES)
 def test_what_a_root_is_made_of_can_be_read_back(names: tuple[str, str, str, str]) -> None:
-    kinds = (Kind.REVISION, Kind.TENANT, Kind.SCOPE, Kind.SALT)
+    kinds = (REVISION, TENANT, SCOPE, SALT)
     assert parts_of(bytes_of(names)) == [
-        (kind.value, name.encode("utf-8", "surrogatepass"))
+        (kind, name.encode("utf-8", "surrogatepass"))
         for kind, name in zip(kinds, names, strict=True)
     ]
 
 
 @THOROUGH
-@given(parent=PARENTS, tokens=TOKENS)
+@given(parent=PARENTS, tokens=TOKEN_LISTS)
 def test_what_a_block_is_made_of_can_be_read_back(parent: bytes, tokens: list[int]) -> None:
     (kind, first), (other, second) = parts_of(block_bytes(parent, tokens))
-    assert (kind, first) == (Kind.PARENT.value, parent)
-    assert other == Kind.TOKENS.value
+    assert (kind, first) == (PARENT, parent)
+    assert other == TOKENS
     assert memoryview(second).cast("q").tolist() == tokens
 
 
 @THOROUGH
-@given(one=NAMES, other=NAMES, parent=PARENTS, tokens=TOKENS)
+@given(one=NAMES, other=NAMES, parent=PARENTS, tokens=TOKEN_LISTS)
 def test_different_tuples_are_different_bytes(
     one: tuple[str, str, str, str],
     other: tuple[str, str, str, str],
@@ -71,7 +76,7 @@ def test_different_tuples_are_different_bytes(
 
 
 @THOROUGH
-@given(one=st.tuples(PARENTS, TOKENS), other=st.tuples(PARENTS, TOKENS))
+@given(one=st.tuples(PARENTS, TOKEN_LISTS), other=st.tuples(PARENTS, TOKEN_LISTS))
 def test_different_blocks_are_different_bytes(
     one: tuple[bytes, list[int]], other: tuple[bytes, list[int]]
 ) -> None:
@@ -111,4 +116,4 @@ def test_lone_surrogates_are_text_like_any_other() -> None:
 
 
 def test_a_part_begins_with_kind_and_length() -> None:
-    assert part(Kind.SALT, b"ab") == b"C" + (2).to_bytes(8, "big") + b"ab"
+    assert part(SALT, b"ab") == b"C" + (2).to_bytes(8, "big") + b"ab"

@@ -104,7 +104,7 @@ def test_forks_go_their_own_way_from_copied_blocks(model: Path) -> None:
     pool.admit(1, tokens, SCOPE, 0.0)
     next_token(runner, tokens, 0, pool.table(1))
     pool.fill(1, tokens, 21)
-    pool.fork(1, 2, tokens, 0.0)
+    pool.fork(1, 2, tokens)
     before = block_of(runner, pool.table(1)[1])
     for owner, drawn in ((1, 7), (2, 9)):
         longer = [*tokens, drawn]

@@ -6,7 +6,7 @@ import pytest
 
 from paceline_engine.kvcache.block_pool import KvIntegrityError
 from paceline_engine.message import TokenLogprobs
-from paceline_engine.request import FinishReason, Request
+from paceline_engine.request import CacheScope, FinishReason, Request
 from paceline_engine.runner.base import RunnerOutput
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.scheduler.output import SchedulerOutput
@@ -318,7 +318,7 @@ def test_a_runner_that_answers_wrongly_is_found_out(
 def test_a_leak_is_found_when_idle() -> None:
     made = scheduler()
     made.check_idle()
-    made.pool.grow(77, 16)
+    made.pool.admit(77, (1,) * 16, CacheScope(), 0.0)
     with pytest.raises(KvIntegrityError, match="77"):
         made.check_idle()
 

@@ -130,22 +130,21 @@ class BlockPool:
         self._tables[owner] = BlockTable(scope, chain, block_ids, num_filled=len(hits))
         return self._count(len(token_ids), len(hits)) if chain and read_cache else 0
 
-    def grow(self, owner: int, num_tokens: int, now_s: float = 0.0) -> bool:
+    def grow(self, owner: int, num_tokens: int) -> bool:
         """Lets the owner's table cover `num_tokens` tokens; all or nothing.
-
-        An owner that was not admitted gets a table of which nothing is ever shared.
 
         Returns:
             Whether it does now; False leaves everything as it was.
+
+        Raises:
+            KeyError: The owner was not admitted.
         """
-        table = self._tables.get(owner)
-        missing = self.blocks_for(num_tokens) - (len(table.block_ids) if table else 0)
+        table = self._tables[owner]
+        missing = self.blocks_for(num_tokens) - len(table.block_ids)
         if missing <= 0:
             return True
         if missing > self.num_available:
             return False
-        if table is None:
-            table = self._tables[owner] = BlockTable(CacheScope())
         table.block_ids.extend(self._ledger.take(missing, table.scope))
         return True
 
@@ -172,7 +171,6 @@ class BlockPool:
         parent: int,
         child: int,
         token_ids: Sequence[int],
-        now_s: float,
         *,
         spare: int = 0,
     ) -> bool:
@@ -184,7 +182,6 @@ class BlockPool:
             parent: Covers `token_ids`, all computed.
             child: Holds nothing yet.
             token_ids: Leading tokens of the parent, from which the child goes its own way.
-            now_s: Time.
             spare: Blocks that must be available.
 
         Returns:
@@ -224,7 +221,7 @@ class BlockPool:
         table.num_filled = min(table.num_filled, shared[0])
         return tuple(self._replace(table, index, now_s) for index in shared)
 
-    def release(self, owner: int, now_s: float = 0.0) -> int:
+    def release(self, owner: int, now_s: float) -> int:
         """Lets go of all blocks of the owner; returns how many it had, 0 if unknown.
 
         Findable ones that nobody else holds are kept, a sequence's tail to be given up

@@ -9,38 +9,38 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from enum import Enum
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 
 from paceline_engine.request import CacheScope
 
+REVISION: Final = b"R"
+TENANT: Final = b"T"
+SCOPE: Final = b"S"
+SALT: Final = b"C"
+PARENT: Final = b"P"
+TOKENS: Final = b"B"
 _LENGTH_BYTES: Final = 8
 
 
-class Kind(Enum):
-    """What a part of a key is; one byte each."""
-
-    REVISION = b"R"
-    TENANT = b"T"
-    SCOPE = b"S"
-    SALT = b"C"
-    PARENT = b"P"
-    TOKENS = b"B"
+@lru_cache(maxsize=64)
+def _head(kind: bytes, length: int) -> bytes:
+    return kind + length.to_bytes(_LENGTH_BYTES, "big")
 
 
-def part(kind: Kind, value: bytes) -> bytes:
-    """A part as it is hashed: kind, length, value."""
-    return kind.value + len(value).to_bytes(_LENGTH_BYTES) + value
+def part(kind: bytes, value: bytes) -> bytes:
+    """A part as it is hashed: one byte for its kind, its length, its value."""
+    return _head(kind, len(value)) + value
 
 
 def root_bytes(revision: str, scope: CacheScope) -> bytes:
     """What the key before a sequence's first block is made of."""
     named = (
-        (Kind.REVISION, revision),
-        (Kind.TENANT, scope.tenant),
-        (Kind.SCOPE, scope.scope),
-        (Kind.SALT, scope.salt),
+        (REVISION, revision),
+        (TENANT, scope.tenant),
+        (SCOPE, scope.scope),
+        (SALT, scope.salt),
     )
     return b"".join(part(kind, text.encode("utf-8", "surrogatepass")) for kind, text in named)
 
@@ -52,8 +52,7 @@ def block_bytes(parent: bytes, token_ids: Sequence[int]) -> bytes:
         parent: Key of the block before, or the root key.
         token_ids: Tokens of the block, as 64-bit numbers.
     """
-    tokens = array("q", token_ids).tobytes()
-    return part(Kind.PARENT, parent) + part(Kind.TOKENS, tokens)
+    return part(PARENT, parent) + part(TOKENS, array("q", token_ids).tobytes())
 
 
 def root_key(revision: str, scope: CacheScope) -> bytes:

@@ -118,7 +118,7 @@ class Admission:
         if cached is None:
             return None
         if reserved:
-            pool.grow(request.request_id, sequence.max_total, now_s)
+            pool.grow(request.request_id, sequence.max_total)
         if sequence.cached_tokens is None:
             sequence.cached_tokens = min(cached, sequence.num_prompt_tokens)
         return cached
@@ -133,7 +133,7 @@ class Admission:
             return None
         pool, now_s, end = self._pool, plan.now_s, child.num_prompt_tokens
         spare = self._spare_blocks(child) + 1
-        if not pool.fork(parent.request_id, child.request_id, child.token_ids, now_s, spare=spare):
+        if not pool.fork(parent.request_id, child.request_id, child.token_ids, spare=spare):
             return None
         plan.copies.extend(pool.writable(child.request_id, end - 1, end, now_s) or ())
         child.cached_tokens = 0

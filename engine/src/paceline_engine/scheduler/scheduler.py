@@ -199,7 +199,7 @@ class Scheduler:
         """Gets the block for one more token; False if `sequence` itself has had to yield."""
         if self._running.get(sequence.request_id) is None:
             return False
-        while not self.pool.grow(sequence.request_id, end, plan.now_s):
+        while not self.pool.grow(sequence.request_id, end):
             plan.is_short = True
             victim = self._running.victim()
             if victim is None:
