@@ -228,15 +228,17 @@ class Scheduler:
         while plan.room() and not plan.is_short:
             if (admitted := self._admission.next(plan, limits)) is None:
                 return
-            self._extend(admitted, plan, limits)
             prefilling.append(admitted)
+            if not self._extend(admitted, plan, limits):
+                return  # its context alone uses the step's time up
 
-    def _extend(self, sequence: Sequence, plan: StepPlan, limits: dict[Tier, int]) -> None:
+    def _extend(self, sequence: Sequence, plan: StepPlan, limits: dict[Tier, int]) -> int:
         request = sequence.request
         if taken := plan.add_prefill(sequence, limits[request.tier]):
             limits[request.tier] -= taken
             end = plan.end_of(sequence)
             self._queue.charge(request.tier, request.tenant, sequence.bill(end))
+        return taken
 
     def _advance(self, sequence: Sequence, chunk: ScheduledChunk, result: StepResult) -> None:
         """Counts a chunk as computed, for others to find and to fork."""
