@@ -168,6 +168,30 @@ def test_what_can_never_wait_is_refused_for_good(fresh: EngineServer) -> None:
     assert answer.json()["error"]["code"] == "never_fits"
 
 
+@pytest.mark.behaviour(
+    "More choices than may ever wait are refused at once, with the numbers",
+    report="text-embeddings-inference #662: a list payload slipped past the concurrency limit",
+)
+def test_choices_count_like_prompts(fresh: EngineServer) -> None:
+    url = fresh.api + "/v1/completions"
+    answer = httpx.post(url, json={"prompt": "a", "n": 3, "max_tokens": 1}, timeout=30)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["code"] == "never_fits"
+    assert "3 requests" in error["message"]
+    assert "limit is 2" in error["message"]
+    assert fresh.value("requests_received_total") == 0
+    allowed = httpx.post(url, json={"prompt": "a", "n": 2, "max_tokens": 1}, timeout=30)
+    assert allowed.status_code == 200
+    assert fresh.value("requests_received_total") == 2
+    assert fresh.value("prompt_tokens_received_total") == 1
+    batch = httpx.post(
+        url, json={"prompt": "a", "n": 2, "max_tokens": 1, "service_tier": "flex"}, timeout=30
+    )
+    assert batch.status_code == 400
+    assert "limit is 1 for the batch tier (80% of it)" in batch.json()["error"]["message"]
+
+
 def test_what_is_invalid_is_no_load(fresh: EngineServer) -> None:
     assert httpx.post(fresh.api + "/v1/completions", json={"prompt": ""}).status_code == 400
     assert fresh.value("requests_received_total") == 0

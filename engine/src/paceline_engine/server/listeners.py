@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from paceline_engine.server.arrival import unread_s
 from paceline_engine.server.errors import BadRequestError
 
 BACKLOG: Final = 2048
@@ -51,7 +52,7 @@ def bind(host: str, port: int, flag: str) -> socket.socket:
 
 
 class StampedProtocol(HttpToolsProtocol):
-    """Notes when each request's first byte was read from the socket, before it is parsed.
+    """Notes when each request's first byte arrived, before it is parsed.
 
     The time is in the ASGI scope as `state["received_at"]`, in seconds of `time.monotonic`;
     `state["abort"]` cuts the connection without waiting for what is unread.
@@ -67,7 +68,8 @@ class StampedProtocol(HttpToolsProtocol):
     @override
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["state"]["received_at"] = self._read_at
+        waited_s = unread_s(self.transport.get_extra_info("socket"))
+        self.scope["state"]["received_at"] = self._read_at - waited_s
         self.scope["state"]["abort"] = self.transport.abort
 
     @override
