@@ -8,9 +8,16 @@ from pathlib import Path
 import pytest
 
 from paceline_engine.config import Device
+from paceline_engine.engine.revision import PIECE_BYTES
+from paceline_engine.memory import SLACK_RATIO
+from paceline_engine.runner.memory_plan import DEFAULT_KV_BYTES
+from paceline_engine.runner.memory_room import QUEUED_TOKEN_BYTES
+from paceline_engine.scheduler.running import MAX_PREEMPTIONS
+from paceline_engine.server.drain_rate import LEAST_RETRY_S, MOST_RETRY_S
 from paceline_engine.server.flag_table import GROUPS, Row
 from paceline_engine.server.flag_values import byte_size
 from paceline_engine.server.flags import AdminPath, Flag
+from paceline_engine.server.level import BATCH_SHARE
 from paceline_engine.server.presets import PRESETS, TuneFor, described
 
 PAGE = (Path(__file__).parents[3] / "docs" / "engine.md").read_text(encoding="utf-8")
@@ -51,3 +58,14 @@ def test_presets_are_written_out(preset: TuneFor) -> None:
 @pytest.mark.parametrize("path", list(AdminPath))
 def test_admin_paths_are_named(path: AdminPath) -> None:
     assert path in PAGE
+
+
+def test_numbers_are_those_of_the_code() -> None:
+    text = " ".join(PAGE.split())
+    assert f"after {MAX_PREEMPTIONS} such turns" in text
+    assert f"may fill {BATCH_SHARE:.0%}".replace("%", " %") in text
+    assert f"({LEAST_RETRY_S} to {MOST_RETRY_S})" in text
+    assert f"of which {SLACK_RATIO:.0%} stay".replace("%", " %") in text
+    assert f"up to {DEFAULT_KV_BYTES >> 30} GiB" in text
+    assert f"{QUEUED_TOKEN_BYTES} bytes each" in text
+    assert f"pieces of {PIECE_BYTES >> 20} MiB" in text
