@@ -15,7 +15,7 @@ SETUP := python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	python3 -m e2e.setup
 LATER = @echo "$@: not built yet; it comes with a later issue" >&2; exit 1
 
-ENGINE_TESTS := tests/engine tests/bench
+ENGINE_TESTS := tests/engine tests/robust tests/bench
 OPERATOR_TESTS := tests/operator tests/contract tests/architecture tests/charts tests/e2e
 SUPPORT := $(wildcard tests/support/*.py)
 # What only the engine's tests use, and only its environment can check.

@@ -66,7 +66,16 @@ def environment_stage(member: str, *, as_is: bool = False) -> Stage:
             env=env,
         )
         shell.run(
-            [uv, "pip", "install", "--python", venv, *_requirements(ROOT / member)],
+            # Compiled once here, or every process of the tests would do it again at its start.
+            [
+                uv,
+                "pip",
+                "install",
+                "--compile-bytecode",
+                "--python",
+                venv,
+                *_requirements(ROOT / member),
+            ],
             remedy=_RETRY,
             env=env,
         )

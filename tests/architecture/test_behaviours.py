@@ -34,7 +34,7 @@ def test_each_marked_test_is_a_line(tmp_path: Path) -> None:
     assert "## server" in text
     assert (
         "| a stop string \\| never leaks | vllm #3574: spread over tokens "
-        "| `server/test_stops.py::test_stop` |"
+        "| `engine/server/test_stops.py::test_stop` |"
     ) in text
     assert "| an abort frees blocks | sglang #6888: leak |" in text
     assert "test_plain" not in text

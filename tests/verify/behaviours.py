@@ -19,7 +19,7 @@ from tests.support.tree import ROOT
 from tests.verify.check import Check, difference
 
 PAGE = "docs/behaviours-engine.md"
-SOURCES = "tests/engine"
+SOURCES = ("tests/engine", "tests/robust", "tests/bench")
 MARKER = "pytest.mark.behaviour"
 REMEDY = "make behaviours"
 HEAD = """\
@@ -41,7 +41,7 @@ class Behaviour:
 
     Attributes:
         area: Package of the engine whose test holds it.
-        test: Path below `tests/engine` and name of the test.
+        test: Path and name of the test.
         line: What holds.
         report: Kind of report it stands for.
     """
@@ -74,7 +74,7 @@ def page(root: Path) -> str:
     Raises:
         MalformedMarkerError: A marker cannot be read.
     """
-    found = sorted(collect(root / SOURCES))
+    found = sorted(each for source in SOURCES for each in collect(root, source))
     parts = [HEAD]
     for area, each in groupby(found, key=lambda behaviour: behaviour.area):
         rows = "\n".join(f"| {b.line} | {b.report} | `{b.test}` |" for b in each)
@@ -82,15 +82,19 @@ def page(root: Path) -> str:
     return "\n".join(parts)
 
 
-def collect(directory: Path) -> Iterator[Behaviour]:
+def collect(root: Path, source: str) -> Iterator[Behaviour]:
     """Every marked test below a directory.
+
+    Args:
+        root: Of the checkout.
+        source: Directory with tests, below it.
 
     Raises:
         MalformedMarkerError: A marker cannot be read.
     """
-    for path in sorted(directory.rglob("test_*.py")):
-        place = path.relative_to(directory)
-        area = place.parts[0].removesuffix(".py") if len(place.parts) > 1 else "engine"
+    for path in sorted((root / source).rglob("test_*.py")):
+        place = path.relative_to(root / "tests")
+        area = " ".join(place.parts[:-1]).removeprefix("engine ").replace("bench", "robust")
         for name, marker in _marked(ast.parse(path.read_text())):
             line, report = _texts(marker, path)
             yield Behaviour(area, f"{place.as_posix()}::{name}", line, report)
