@@ -82,6 +82,7 @@ def test_its_work_is_allowed(operator: Rest) -> None:
     done("PATCH", f"{core}/pods/a-pod", cost, MERGE)
     done("PATCH", f"{COLLECTION}/a/status", {"status": {"readyReplicas": 1}}, MERGE)
     done("POST", f"/apis/events.k8s.io/v1/{IN_DEFAULT}/events", event())
+    done("GET", f"/apis/events.k8s.io/v1/{IN_DEFAULT}/events?fieldSelector=regarding.uid%3Du")
     done("GET", f"/apis/autoscaling/v2/{IN_DEFAULT}/horizontalpodautoscalers")
 
 

@@ -44,6 +44,11 @@ CASES: dict[str, dict[str, Any]] = {
         "resources": {"requests": {"cpu": "700m", "memory": "1Gi"}},
         "template": {"spec": {"containers": [{"name": "engine", "env": [{"name": "A"}]}]}},
     },
+    "cpu-directory": {
+        "model": {"uri": "file:///models/Qwen2.5-0.5B-Instruct"},
+        "engine": {"device": {"type": "CPU"}},
+        "routing": {"mode": "Service"},
+    },
 }
 
 

@@ -118,6 +118,33 @@ def test_problem(item: dict[str, Any], problem: Problem | None) -> None:
     assert read_pod(item).problem == problem
 
 
+SCHEDULED = {"type": "PodScheduled", "status": "True", "lastTransitionTime": moment(NOW_S - 40)}
+UNREADY = {"type": "Ready", "status": "False"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "since_s"),
+    [
+        ({"containerStatuses": []}, NOW_S - 40),
+        ({"containerStatuses": [{"name": "engine", **waiting("ContainerCreating")}]}, NOW_S - 40),
+        ({"containerStatuses": [{"name": "engine", **waiting("ErrImagePull")}]}, None),
+        ({"containerStatuses": [{"name": "engine", "state": {"running": {}}}]}, None),
+        (
+            {
+                "initContainerStatuses": [{"name": "copy", "state": {"running": {}}}],
+                "containerStatuses": [{"name": "engine", **waiting("PodInitializing")}],
+            },
+            None,
+        ),
+        ({"containerStatuses": [], "conditions": [UNREADY]}, None),
+    ],
+    ids=["no status", "creating", "image", "running", "another runs", "no node"],
+)
+def test_since_when_no_container_is_made(fields: dict[str, Any], since_s: float | None) -> None:
+    given = {"phase": "Pending", "conditions": [SCHEDULED, UNREADY], **fields}
+    assert read_pod(stored(**given)).creating_since_s == since_s
+
+
 def test_only_engine_pods_oldest_first() -> None:
     young, old, proxy = stored(), stored(), stored()
     old["metadata"] = {**old["metadata"], "name": "old", "creationTimestamp": moment(NOW_S - 99)}

@@ -93,6 +93,12 @@ def test_the_cause_of_a_crash_loop_is_in_the_message() -> None:
     assert verdict.message == "1 of 2 pods: exit code 2"
 
 
+def test_a_pod_that_is_late_is_told_of() -> None:
+    late = replace(STARTING, hint="c has no container yet: Pulling image")
+    verdict = verdicts.ready(sight(wanted=1, pods=(late,)))
+    assert verdict.message == "0 of 1 pods are ready; c has no container yet: Pulling image"
+
+
 RECONCILING: list[tuple[str, Sight, str | None]] = [
     ("settled", sight(wanted=1, pods=(A,)), None),
     ("starting", sight(wanted=2, pods=(A, STARTING)), "PodsStarting"),

@@ -120,8 +120,8 @@ class ModelSource(Model):
     """Weights and the name they are served under."""
 
     uri: Uri | None = None
-    """Where the weights are: `file:///path` (a file or directory on the node, mounted
-    read-only, if the installation allows it) or `pvc://claim/path`."""
+    """Where the weights are: `file:///path` (on the node, a file that ends in `.gguf` or a
+    directory, mounted read-only, if the installation allows it) or `pvc://claim/path`."""
     revision: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """Revision of the weights, where the source has revisions."""
     served_name: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^\S+$")] | None = None

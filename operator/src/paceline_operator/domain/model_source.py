@@ -11,6 +11,8 @@ from paceline_operator.domain.errors import UnsupportedModelError
 
 MOUNT = PurePosixPath("/var/lib/paceline/model")
 VOLUME = "model"
+FILE_ENDING = ".gguf"
+"""A model is one GGUF file or a directory; names of directories hold dots too (`Qwen2.5-7B`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,11 @@ def _host_path(text: str, allowed_prefixes: tuple[str, ...]) -> Weights:
             f"({', '.join(allowed_prefixes)}); see model.hostPath.prefixes in the chart"
         )
     target = str(MOUNT / path.name)
+    # Without a type, a path that is not there is made on the node: an empty directory of root's.
+    kind = "File" if path.name.lower().endswith(FILE_ENDING) else "Directory"
     return Weights(
         target,
-        ({"name": VOLUME, "hostPath": {"path": str(path)}},),
+        ({"name": VOLUME, "hostPath": {"path": str(path), "type": kind}},),
         ({"name": VOLUME, "mountPath": target, "readOnly": True},),
     )
 

@@ -21,6 +21,8 @@ _IMAGE_REASONS = frozenset(
 _CONFIG_REASONS = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 )
+_NOT_MADE_YET = frozenset({"ContainerCreating", "PodInitializing"})
+_MOST_SAID = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class PodView:
         incarnation: UID and restarts: another value is another process.
         draining_since_s: Mark of a drained scale-in, None without one.
         problem: What keeps it from serving, where that is known.
+        creating_since_s: Since when it has a node and none of its containers, else None.
+        hint: What to say of it where it is late for no known problem.
         version: resourceVersion.
     """
 
@@ -63,6 +67,8 @@ class PodView:
     incarnation: str = ""
     draining_since_s: float | None = None
     problem: Problem | None = None
+    creating_since_s: float | None = None
+    hint: str = ""
     version: str = ""
 
     @property
@@ -105,6 +111,7 @@ def read_pod(item: Mapping[str, Any]) -> PodView:
         incarnation=f"{metadata['uid']}/{_restarts(status)}",
         draining_since_s=seconds(annotations.get(ANNOTATION_DRAINING)),
         problem=None if is_ready else _problem(status),
+        creating_since_s=None if is_ready else _creating_since_s(status),
         version=str(metadata.get("resourceVersion", "")),
     )
 
@@ -126,6 +133,12 @@ def seconds(text: str | None) -> float | None:
         return None
 
 
+def one_line(text: str) -> str:
+    """Someone else's text, short and in one line."""
+    said = " ".join(text.split())
+    return said if len(said) <= _MOST_SAID else said[: _MOST_SAID - 1] + "…"
+
+
 def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     found = (each for each in status.get("conditions") or () if each.get("type") == kind)
     return next(found, {})
@@ -140,6 +153,17 @@ def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _restarts(status: Mapping[str, Any]) -> int:
     return sum(int(each.get("restartCount", 0)) for each in status.get("containerStatuses") or ())
+
+
+def _creating_since_s(status: Mapping[str, Any]) -> float | None:
+    """Volumes, images and the sandbox come before the first container."""
+    scheduled = _condition(status, "PodScheduled")
+    if scheduled.get("status") != "True" or status.get("phase", "Pending") != "Pending":
+        return None
+    states = ((each.get("state") or {}).get("waiting") or {} for each in _containers(status))
+    if not all(waiting.get("reason") in _NOT_MADE_YET for waiting in states):
+        return None
+    return seconds(scheduled.get("lastTransitionTime"))
 
 
 def _problem(status: Mapping[str, Any]) -> Problem | None:

@@ -113,7 +113,8 @@ def _served(sight: Sight) -> Verdict:
     if sight.wanted == 0:
         return Verdict(TRUE, "ScaledToZero", "no replicas are wanted")
     if not _serves_enough(sight):
-        return Verdict(FALSE, "PodsNotReady", f"{count} of {wanted} pods are ready")
+        hint = next((f"; {pod.hint}" for pod in sight.live if pod.hint), "")
+        return Verdict(FALSE, "PodsNotReady", f"{count} of {wanted} pods are ready{hint}")
     if not any(p.ready for p in sight.live if p.template_hash == sight.template_hash):
         return Verdict(FALSE, "RollingOut", "no pod of the new template serves yet")
     message = "the wanted pods are ready" if count >= wanted else "pods serve while more start"

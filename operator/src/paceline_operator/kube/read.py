@@ -5,7 +5,7 @@ from __future__ import annotations
 from paceline_operator.domain.names import LABEL_SERVICE
 from paceline_operator.kube.client import KubeClient, Object
 from paceline_operator.kube.errors import NotFoundError
-from paceline_operator.kube.resource import Resource
+from paceline_operator.kube.resource import EVENT, Resource
 
 
 async def fetch(client: KubeClient, kind: Resource, namespace: str, name: str) -> Object | None:
@@ -26,6 +26,11 @@ async def fetch_children(
 async def fetch_all(client: KubeClient, kind: Resource, namespace: str) -> list[Object]:
     """All objects of one kind in a namespace."""
     return await _listed(client, kind, namespace)
+
+
+async def fetch_events(client: KubeClient, namespace: str, uid: str) -> list[Object]:
+    """Events about one object."""
+    return await _listed(client, EVENT, namespace, fieldSelector=f"regarding.uid={uid}")
 
 
 async def _listed(client: KubeClient, kind: Resource, namespace: str, **query: str) -> list[Object]:

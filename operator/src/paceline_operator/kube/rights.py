@@ -51,7 +51,12 @@ RIGHTS: tuple[Right, ...] = (
     ),
     Right("", "secrets", ("get", "create", "patch"), "the admin token of each fleet"),
     Right("", "pods", ("get", "list", "watch", "patch"), "readiness, and pod-deletion-cost"),
-    Right("events.k8s.io", "events", ("create", "patch"), "decisions told where users look"),
+    Right(
+        "events.k8s.io",
+        "events",
+        ("create", "patch", "list"),
+        "decisions told where users look, and why a pod gets no container",
+    ),
     Right(
         "autoscaling",
         "horizontalpodautoscalers",

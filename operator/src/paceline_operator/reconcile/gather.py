@@ -37,6 +37,7 @@ from paceline_operator.kube.resource import (
 )
 from paceline_operator.kube.store import Key
 from paceline_operator.metrics import SCRAPE_INTERVAL_S, Target
+from paceline_operator.reconcile import causes
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import EngineError
 from paceline_operator.reconcile.observed import Observed
@@ -73,6 +74,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     spec, refused = _spec(ctx, service)
     children = _children(ctx, key, session)
     fleet = pods.read_pods(ctx.store.children(POD, *key))
+    fleet = await causes.explained(ctx, session, key[0], fleet, now_s)
     deployment = children.get((DEPLOYMENT.kind, derive(key[1])))
     is_measured = is_measured or await _measure(ctx, key, session, now_s)
     token = session.token or ""

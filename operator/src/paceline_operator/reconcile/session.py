@@ -10,6 +10,7 @@ from paceline_operator.autopilot.decision import Decision, Tick
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain.ownership import Write
+from paceline_operator.domain.pod_event import PodEvent
 from paceline_operator.kube.client import Object
 from paceline_operator.metrics import Scrape, Scraper
 from paceline_operator.reconcile.engine_admin import EngineError, RefusedError
@@ -48,6 +49,7 @@ class Session:
         unpublished: Moves that no status tells of yet.
         own: The object as this pass itself wrote it, None before it did.
         expected_gone: UID -> name of pods that a scale-in should remove.
+        causes: UID of a pod without containers -> when its events were read, and the newest.
     """
 
     scraper: Scraper
@@ -72,6 +74,7 @@ class Session:
     unpublished: tuple[Decision, ...] = ()
     own: Object | None = None
     expected_gone: dict[str, str] = field(default_factory=dict)
+    causes: dict[str, tuple[float, PodEvent | None]] = field(default_factory=dict)
 
     def wait(self, incarnation: str, now_s: float) -> None:
         """Leave a pod that did not take live values alone for a while, longer each time."""
