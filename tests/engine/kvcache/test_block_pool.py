@@ -99,6 +99,14 @@ def test_a_hit_cannot_be_given_out_meanwhile() -> None:
     assert (pool.queries_tokens, pool.hits_tokens) == (8 + 9 + 4, 8)
 
 
+def test_a_look_up_after_a_preemption_finds_its_own_work_and_does_not_count() -> None:
+    pool = BlockPool(4, SIZE)
+    left_behind(pool, 1, range(8))
+    counted = (pool.queries_tokens, pool.hits_tokens)
+    assert pool.admit(1, range(9), A, 1.0, counts=False) == 8
+    assert (pool.queries_tokens, pool.hits_tokens) == counted
+
+
 @pytest.mark.behaviour(
     "a block is a hit only after the step that filled it",
     report="vllm PR #29387: a second request of the same step took blocks for done that were "

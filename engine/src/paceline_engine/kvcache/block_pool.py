@@ -34,7 +34,7 @@ class BlockPool:
         revision: Digest of the weights; part of every key.
 
     Attributes:
-        queries_tokens: Tokens looked up by admitted requests.
+        queries_tokens: Tokens looked up by requests when they were first admitted.
         hits_tokens: Of those, tokens found.
     """
 
@@ -96,6 +96,7 @@ class BlockPool:
         *,
         spare: int = 0,
         read_cache: bool = True,
+        counts: bool = True,
     ) -> int | None:
         """Gives a new owner blocks for all of `token_ids`, cached ones where they match.
 
@@ -109,6 +110,7 @@ class BlockPool:
             now_s: Time.
             spare: Blocks that must still be available afterwards.
             read_cache: Whether hits are wanted; what it computes can be found in any case.
+            counts: Whether the look-up counts; one after a preemption finds its own work.
 
         Returns:
             Leading tokens that need not be computed, a multiple of the block size; None if
@@ -128,7 +130,10 @@ class BlockPool:
         self._ledger.share(hits)
         block_ids = hits + self._ledger.take(fresh, scope)
         self._tables[owner] = BlockTable(scope, chain, block_ids, num_filled=len(hits))
-        return self._count(len(token_ids), len(hits)) if chain and read_cache else 0
+        if chain and read_cache and counts:
+            self.queries_tokens += len(token_ids)
+            self.hits_tokens += len(hits) * self.block_size
+        return len(hits) * self.block_size
 
     def grow(self, owner: int, num_tokens: int) -> bool:
         """Lets the owner's table cover `num_tokens` tokens; all or nothing.
@@ -298,12 +303,6 @@ class BlockPool:
                 break
             hits.append(block)
         return hits
-
-    def _count(self, num_tokens: int, num_hits: int) -> int:
-        hit_tokens = num_hits * self.block_size
-        self.queries_tokens += num_tokens
-        self.hits_tokens += hit_tokens
-        return hit_tokens
 
     def _replace(self, table: BlockTable, index: int, now_s: float) -> tuple[int, int]:
         source = table.block_ids[index]

@@ -114,6 +114,7 @@ class Admission:
             now_s,
             spare=self._spare_blocks(sequence) + reserved,
             read_cache=not sequence.needs_whole_prompt,
+            counts=not sequence.preemptions,
         )
         if cached is None:
             return None

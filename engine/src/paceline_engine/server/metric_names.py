@@ -188,8 +188,11 @@ KV_USAGE = _gauge("kv_cache_usage_ratio", "KV blocks held by requests over all, 
 KV_BLOCKS = _gauge("kv_cache_blocks", "KV blocks by state.", ("model_name", "state"))
 PROMPT_TOKENS = _counter("prompt_tokens_total", "Tokens of prompts that got a first token.")
 GENERATION_TOKENS = _counter("generation_tokens_total", "Output tokens given to requests.")
-PREFIX_QUERIES = _counter("prefix_cache_queries_tokens_total", "Tokens looked up for a prefix.")
-PREFIX_HITS = _counter("prefix_cache_hits_tokens_total", "Tokens found in the prefix cache.")
+PREFIX_QUERIES = _counter(
+    "prefix_cache_queries_tokens_total",
+    "Tokens looked up for a prefix when requests were first admitted.",
+)
+PREFIX_HITS = _counter("prefix_cache_hits_tokens_total", "Of those, tokens found in the cache.")
 PREEMPTIONS = _counter("preemptions_total", "Requests put back to be recomputed.")
 MAX_BATCHED_TOKENS = _gauge("max_num_batched_tokens", "Step token budget in force.")
 MAX_RUNNING_SEQS = _gauge("max_num_running_seqs", "Running-sequence cap in force.")
