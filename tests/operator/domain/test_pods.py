@@ -63,6 +63,9 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
     return {"state": {"waiting": {"reason": reason, "message": message}}}
 
 
+SCHEDULED = {"type": "PodScheduled", "status": "True", "lastTransitionTime": moment(NOW_S - 40)}
+UNREADY = {"type": "Ready", "status": "False"}
+
 PROBLEMS: list[tuple[str, dict[str, Any], Problem | None]] = [
     ("starting", unready(**waiting("ContainerCreating")), None),
     (
@@ -111,15 +114,94 @@ PROBLEMS: list[tuple[str, dict[str, Any], Problem | None]] = [
 ]  # fmt: skip
 
 
+STARTED = {"startedAt": moment(NOW_S - 9), "finishedAt": moment(NOW_S - 5)}
+LOG = "INFO: memory plan: total 229 MiB\n\npaceline-engine: no such file: /m.gguf\n"
+DIED = {"exitCode": 2, "reason": "Error", "message": LOG, **STARTED}
+WORDS = "exit code 2, paceline-engine: no such file: /m.gguf"
+KEEPS = f"container engine keeps ending: {WORDS}"
+
+
+def after(unready_since_s: float | None = None, **container: Any) -> dict[str, Any]:
+    """A pod whose engine has ended before, unready since it was made or since then."""
+    item = unready(**container)
+    changed_s = NOW_S - 60 if unready_since_s is None else unready_since_s
+    item["status"]["conditions"][0]["lastTransitionTime"] = moment(changed_s)
+    return item
+
+
+ENDED: list[tuple[str, dict[str, Any], Problem | None]] = [
+    (
+        "waits to be started again",
+        after(**waiting("CrashLoopBackOff"), lastState={"terminated": DIED}),
+        Problem("CrashLoop", f"{KEEPS}, 3 restarts"),
+    ),
+    (
+        "has just ended for the first time",
+        after(restartCount=0, state={"terminated": DIED}),
+        Problem("CrashLoop", f"{KEEPS}, 0 restarts"),
+    ),
+    (
+        "has just ended again",
+        after(state={"terminated": DIED}, lastState={"terminated": {**DIED, "exitCode": 1}}),
+        Problem("CrashLoop", f"{KEEPS}, 3 restarts"),
+    ),
+    (
+        "runs again and never was ready",
+        after(restartCount=1, state={"running": {}}, lastState={"terminated": DIED}),
+        Problem("CrashLoop", f"{KEEPS}, 1 restart"),
+    ),
+    (
+        "is made again",
+        after(**waiting("ContainerCreating"), lastState={"terminated": DIED}),
+        Problem("CrashLoop", f"{KEEPS}, 3 restarts"),
+    ),
+    (
+        "served, ended and starts again",
+        after(
+            NOW_S - 5, restartCount=1, state={"running": {}},
+            lastState={"terminated": {"exitCode": 137, "reason": "OOMKilled", **STARTED}},
+        ),
+        Problem("Restarted", "container engine ended: exit code 137, OOMKilled, 1 restart"),
+    ),
+    (
+        "an init container is done",
+        stored(
+            conditions=[UNREADY],
+            initContainerStatuses=[{"name": "copy", "state": {"terminated": {"exitCode": 0}}}],
+        ),
+        None,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("item", "problem"), [c[1:] for c in ENDED], ids=[c[0] for c in ENDED])
+def test_an_engine_that_ends_is_told_of_at_every_moment(
+    item: dict[str, Any], problem: Problem | None
+) -> None:
+    """The kubelet shows `CrashLoopBackOff` only while it waits, not between two runs."""
+    assert read_pod(item).problem == problem
+
+
+def test_a_pod_that_serves_again_has_no_problem() -> None:
+    ended = {"terminated": DIED}
+    item = stored(
+        containerStatuses=[{"name": "engine", "ready": True, "restartCount": 4, "lastState": ended}]
+    )
+    assert read_pod(item).problem is None
+
+
+def test_last_words_are_short() -> None:
+    item = after(**waiting("CrashLoopBackOff"), lastState={"terminated": {"message": 900 * "x"}})
+    problem = read_pod(item).problem
+    assert problem is not None
+    assert len(problem.message) < 500
+
+
 @pytest.mark.parametrize(
     ("item", "problem"), [p[1:] for p in PROBLEMS], ids=[p[0] for p in PROBLEMS]
 )
 def test_problem(item: dict[str, Any], problem: Problem | None) -> None:
     assert read_pod(item).problem == problem
-
-
-SCHEDULED = {"type": "PodScheduled", "status": "True", "lastTransitionTime": moment(NOW_S - 40)}
-UNREADY = {"type": "Ready", "status": "False"}
 
 
 @pytest.mark.parametrize(

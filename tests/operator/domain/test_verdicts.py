@@ -17,9 +17,9 @@ from paceline_operator.autopilot.decision import (
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain import verdicts
-from paceline_operator.domain.pods import Problem
+from paceline_operator.domain.pods import Problem, read_pod
 from paceline_operator.domain.verdicts import Sight
-from tests.support.fleet import NOW_S, pod
+from tests.support.fleet import NOW_S, pod, pod_object
 
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 A = pod("a", template_hash="t")
@@ -125,6 +125,19 @@ def test_stalled_needs_a_person() -> None:
     assert verdicts.stalled(sight(stuck=True, pods=(STARTING,))) is None
     late = verdicts.stalled(sight(stuck=True, pods=(CRASHING,)))
     assert late == Verdict(TRUE, "ProgressDeadlineExceeded", "1 of 1 pods: exit code 2")
+
+
+def test_an_engine_that_runs_again_before_it_ends_again_is_stalled_too() -> None:
+    """The deadline is the Deployment's; the cause must be there when it passes."""
+    item = pod_object("chat", "c", ready=False)
+    (engine,) = item["status"]["containerStatuses"]
+    ended = {"exitCode": 2, "message": "paceline-engine: no such file\n"}
+    engine |= {"restartCount": 6, "lastState": {"terminated": ended}}
+    item["metadata"]["uid"] = "u"
+    verdict = verdicts.stalled(sight(stuck=True, wanted=1, pods=(read_pod(item),)))
+    assert verdict is not None
+    assert verdict.reason == "ProgressDeadlineExceeded"
+    assert verdict.message.endswith("exit code 2, paceline-engine: no such file, 6 restarts")
 
 
 @pytest.mark.parametrize(

@@ -170,8 +170,9 @@ def _problem(status: Mapping[str, Any]) -> Problem | None:
     scheduled = _condition(status, "PodScheduled")
     if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
         return Problem("Unschedulable", str(scheduled.get("message", "")))
+    ready = _condition(status, "Ready")
     for container in _containers(status):
-        found = _container_problem(container)
+        found = _container_problem(container, ready)
         if found is not None:
             return found
     if status.get("phase") == "Failed":
@@ -180,23 +181,45 @@ def _problem(status: Mapping[str, Any]) -> Problem | None:
     return None
 
 
-def _container_problem(container: Mapping[str, Any]) -> Problem | None:
+def _container_problem(container: Mapping[str, Any], ready: Mapping[str, Any]) -> Problem | None:
     waiting = (container.get("state") or {}).get("waiting") or {}
     reason = str(waiting.get("reason", ""))
     name = container.get("name", "")
     if reason in _IMAGE_REASONS or reason in _CONFIG_REASONS:
-        return Problem(reason, f"container {name}: {waiting.get('message', '')}".rstrip(": "))
-    if reason == "CrashLoopBackOff":
-        return Problem("CrashLoop", f"container {name} keeps ending: {_ending(container)}")
+        said = one_line(str(waiting.get("message") or ""))
+        return Problem(reason, f"container {name}: {said}".rstrip(": "))
+    ended = _ended(container)
+    if reason == "CrashLoopBackOff" or (ended and not _has_served(ended, ready)):
+        return Problem("CrashLoop", f"container {name} keeps ending: {_ending(container, ended)}")
+    if ended:
+        return Problem("Restarted", f"container {name} ended: {_ending(container, ended)}")
     return None
 
 
-def _ending(container: Mapping[str, Any]) -> str:
-    last = (container.get("lastState") or {}).get("terminated") or {}
-    parts = [f"exit code {last['exitCode']}"] if "exitCode" in last else []
-    if last.get("reason") not in (None, "Error", "Completed"):
-        parts.append(str(last["reason"]))
-    if last.get("message"):
-        parts.append(str(last["message"]).strip()[-400:])
-    restarts = container.get("restartCount", 0)
-    return ", ".join([*parts, f"{restarts} restarts"])
+def _ended(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How a container that is not ready ended last; empty where it has not, or is done.
+
+    It waits only for a part of the time between two runs: it also is ended, or runs again.
+    """
+    now = (container.get("state") or {}).get("terminated") or {}
+    if container.get("ready") or (now and not now.get("exitCode")):
+        return {}
+    return now or (container.get("lastState") or {}).get("terminated") or {}
+
+
+def _has_served(ended: Mapping[str, Any], ready: Mapping[str, Any]) -> bool:
+    """Whether a pod that is unready now was ready during the run that ended."""
+    unready_s, began_s = seconds(ready.get("lastTransitionTime")), seconds(ended.get("startedAt"))
+    return unready_s is not None and began_s is not None and unready_s > began_s
+
+
+def _ending(container: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
+    parts = [f"exit code {ended['exitCode']}"] if "exitCode" in ended else []
+    if ended.get("reason") not in (None, "Error", "Completed"):
+        parts.append(str(ended["reason"]))
+    # The end of the log, where nothing else was left: its last line says why.
+    lines = [line for line in str(ended.get("message") or "").splitlines() if line.strip()]
+    if lines:
+        parts.append(one_line(lines[-1]))
+    restarts = int(container.get("restartCount", 0))
+    return ", ".join([*parts, f"{restarts} restart" if restarts == 1 else f"{restarts} restarts"])
