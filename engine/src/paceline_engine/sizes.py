@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Final
 from paceline_engine.config import round_up
 from paceline_engine.memory import MIB, MemoryLimit, MemoryPlan, PlannedMemory
 from paceline_engine.runner.memory_limit import nearest_limit
-from paceline_engine.runner.memory_room import InsufficientMemoryError, plan_simulated
+from paceline_engine.runner.memory_room import (
+    QUEUED_BYTE_BYTES,
+    QUEUED_TOKEN_BYTES,
+    InsufficientMemoryError,
+    plan_simulated,
+)
 from paceline_engine.server.flags import Flag
 from paceline_engine.server.memory_watch import resident_bytes
 from paceline_engine.server.options import ServeOptions
@@ -70,10 +75,10 @@ def simulated_sizes(options: ServeOptions, model: ModelConfig | None) -> Sizes:
     """
     if model is None:
         model_len = options.max_model_len or SIMULATED_MODEL_LEN
-        bytes_per_token = SIMULATED_KV_BYTES_PER_TOKEN
+        bytes_per_token, per_queued = SIMULATED_KV_BYTES_PER_TOKEN, QUEUED_BYTE_BYTES
     else:
         model_len = _model_len(options, model.context_length)
-        bytes_per_token = model.kv_bytes_per_token
+        bytes_per_token, per_queued = model.kv_bytes_per_token, QUEUED_TOKEN_BYTES
     if options.kv_cache_memory is None:
         capacity = profile(options).kv_capacity_tokens
     else:
@@ -85,7 +90,7 @@ def simulated_sizes(options: ServeOptions, model: ModelConfig | None) -> Sizes:
         plan = plan_simulated(
             available_bytes=usable.usable_bytes,
             num_kv_blocks=blocks,
-            max_queued_tokens=options.max_queued_tokens,
+            queue_bytes=options.max_queued_tokens * per_queued,
             server_bytes=usable.server_bytes,
         )
     except InsufficientMemoryError as error:

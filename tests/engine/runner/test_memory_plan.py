@@ -133,14 +133,12 @@ def test_loading_counts_where_it_needs_more_than_a_step() -> None:
 
 def test_a_simulated_engine_holds_neither_weights_nor_blocks() -> None:
     made = plan_simulated(
-        available_bytes=1 << 30, num_kv_blocks=5000, max_queued_tokens=10, server_bytes=7
+        available_bytes=1 << 30, num_kv_blocks=5000, queue_bytes=10, server_bytes=7
     )
     assert made.weight_bytes == made.kv_bytes == 0
     assert made.num_kv_blocks == 5000
     with pytest.raises(InsufficientMemoryError, match=r"give \d+ MiB more$"):
-        plan_simulated(
-            available_bytes=1 << 20, num_kv_blocks=5, max_queued_tokens=10, server_bytes=7
-        )
+        plan_simulated(available_bytes=1 << 20, num_kv_blocks=5, queue_bytes=10, server_bytes=7)
 
 
 @given(

@@ -9,6 +9,7 @@ from paceline_engine.server.flags import Flag
 from paceline_engine.server.options import parse
 from paceline_engine.server.presets import PRESETS, TuneFor, described, preset_values
 from paceline_engine.tokenizer import load_tokenizer
+from tests.support.engine_server import engine_server
 
 ROWS = {row.flag: row for rows in GROUPS.values() for row in rows}
 
@@ -56,3 +57,14 @@ def test_a_preset_never_contradicts_what_was_given(preset: TuneFor, given: str) 
 def test_without_one_nothing_is_set() -> None:
     assert preset_values(None, Device.CPU, frozenset()) == {}
     assert parse(["serve"]).preset == ()
+
+
+def test_the_log_says_which_flags_a_preset_set() -> None:
+    with engine_server("--tune-for=latency", "--max-num-seqs=9") as running:
+        (line,) = [line for line in running.log if "tuned for" in line]
+        assert running.value("max_num_batched_tokens") == 512
+        assert running.value("max_num_running_seqs") == 9
+    assert line.endswith(
+        "tuned for latency: --max-num-batched-tokens=512 --batch-weight=0.1 "
+        "--max-queue-seconds=10 --max-projected-kv=2"
+    )

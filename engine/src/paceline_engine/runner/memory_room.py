@@ -14,6 +14,9 @@ SIMULATED_RUNTIME_BYTES: Final = 48 * MIB
 # Of one queued prompt token: an integer and a reference to it, in either process.
 QUEUED_TOKEN_BYTES: Final = 80
 
+# The same where ids are bytes: those integers exist once.
+QUEUED_BYTE_BYTES: Final = 16
+
 # Of one KV block: its place in lists, its key and its entry in the prefix index.
 BLOCK_ACCOUNT_BYTES: Final = 400
 
@@ -45,14 +48,14 @@ class Room:
 
 
 def plan_simulated(
-    *, available_bytes: int, num_kv_blocks: int, max_queued_tokens: int, server_bytes: int
+    *, available_bytes: int, num_kv_blocks: int, queue_bytes: int, server_bytes: int
 ) -> MemoryPlan:
     """The plan of an engine without weights, whose KV blocks are but numbers.
 
     Args:
         available_bytes: Memory that all of it may take.
         num_kv_blocks: Blocks to keep account of.
-        max_queued_tokens: Prompt tokens that may wait.
+        queue_bytes: Of prompts that may wait.
         server_bytes: The server process's share.
 
     Raises:
@@ -61,7 +64,7 @@ def plan_simulated(
     plan = MemoryPlan(
         runtime_bytes=SIMULATED_RUNTIME_BYTES,
         buffer_bytes=num_kv_blocks * BLOCK_ACCOUNT_BYTES,
-        queue_bytes=max_queued_tokens * QUEUED_TOKEN_BYTES,
+        queue_bytes=queue_bytes,
         server_bytes=server_bytes,
         num_kv_blocks=num_kv_blocks,
     )
