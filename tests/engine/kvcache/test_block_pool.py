@@ -264,6 +264,20 @@ def test_a_block_that_others_could_find_is_not_written_either() -> None:
     assert pool.table(3)[1] == found
 
 
+def test_a_copy_is_found_once_the_original_is_gone() -> None:
+    pool = BlockPool(4, SIZE)
+    tokens = list(range(8))
+    computed(pool, 1, tokens)
+    assert pool.fork(1, 2, tokens)
+    pool.release(1, 0.0)
+    assert pool.writable(2, 7, 8, 0.0) != ()
+    assert pool.admit(3, range(50, 57), A, 1.0) == 0, "it takes the original's place"
+    pool.fill(2, tokens, 8)
+    pool.release(3, 1.0)
+    assert pool.admit(4, range(9), A, 2.0) == 8
+    assert list(pool.table(4))[:2] == list(pool.table(2))
+
+
 def test_without_room_for_a_copy_nothing_changes() -> None:
     pool = BlockPool(3, SIZE)
     tokens = list(range(10))
