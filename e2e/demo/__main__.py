@@ -19,7 +19,7 @@ from e2e.demo import fleet, real, report
 from e2e.demo.calibration import ProbeError
 from e2e.demo.observer import ObserverError
 from e2e.demo.story import outcome_of, report_parts
-from e2e.demo.verdict import Outcome, Verdict, judge
+from e2e.demo.verdict import ExitCode, Outcome, Verdict, judge
 from e2e.install import InstallError, place_model, remove_model
 from e2e.kubectl import KubectlError
 from e2e.setup.place import MODEL_FILE
@@ -49,10 +49,10 @@ def main() -> int:
             return _down() if options.down else _demo()
     except FAILURES as error:
         print(f"demo: stopped: {error}", file=sys.stderr, flush=True)
-        return 2
+        return ExitCode.STOPPED
     except KeyboardInterrupt:
         print("demo: interrupted; `make demo-down` removes the cluster", file=sys.stderr)
-        return 130
+        return ExitCode.INTERRUPTED
 
 
 def _demo() -> int:
@@ -67,9 +67,7 @@ def _demo() -> int:
     outcome = outcome_of(real_part, fleet_part)
     verdict = judge(outcome)
     folder = RESULTS / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
-    page = report.write(
-        report_parts(real_part, fleet_part), verdict.line, folder, datetime.now(UTC)
-    )
+    page = report.write(report_parts(real_part, fleet_part), verdict, folder, datetime.now(UTC))
     _write_json(folder, outcome, verdict, real_part)
     print(f"\nreport: {page}", flush=True)
     print(f"took {time.monotonic() - started:.0f} s; `make demo-down` removes the cluster")

@@ -13,6 +13,7 @@ import jinja2
 import psutil
 
 from e2e.demo.plot import Picture, draw
+from e2e.demo.verdict import Verdict
 
 TEMPLATE = Path(__file__).with_name("report.html.j2")
 
@@ -47,15 +48,16 @@ def host_line() -> str:
     return f"{psutil.cpu_count()} cores, {memory_gb:.0f} GiB, {platform.platform(terse=True)}"
 
 
-def write(parts: Sequence[Part], line: str, folder: Path, made_at: datetime) -> Path:
+def write(parts: Sequence[Part], verdict: Verdict, folder: Path, made_at: datetime) -> Path:
     """Writes PNGs and `report.html` into `folder` and returns the report's path."""
     folder.mkdir(parents=True, exist_ok=True)
     shown = [_shown(part, folder) for part in parts]
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     page = environment.from_string(TEMPLATE.read_text()).render(
         parts=shown,
-        line=line,
-        word=line.removeprefix("demo: ").split(" ", 1)[0],
+        line=verdict.line,
+        word=verdict.code.name.lower(),
+        reasons=verdict.reasons,
         made_at=made_at.strftime("%Y-%m-%d %H:%M UTC"),
         host=host_line(),
     )

@@ -31,10 +31,8 @@ def outcome_of(real: RealPart, fleet: FleetPart) -> Outcome:
         itl_before=_real_itl(real, real.before),
         itl_after=_real_itl(real, real.after),
         ttft_after=_fleet_ttft(fleet, settled_s),
-        others={
-            "real TTFT after": _real_ttft(real, real.after),
-            "simulated ITL after": _fleet_itl(fleet, settled_s),
-        },
+        real_ttft_after=_real_ttft(real, real.after),
+        simulated_itl_after=_fleet_itl(fleet, settled_s),
         steps_before=real.before.steps.all_steps,
         steps_after=real.after.steps.all_steps if real.after else 0,
         recovery_s=recovered,

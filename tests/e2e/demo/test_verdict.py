@@ -1,6 +1,6 @@
 """The last line: ok, short or void."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -19,7 +19,8 @@ GOOD = Outcome(
     itl_before=attained(0.7),
     itl_after=attained(0.97),
     ttft_after=attained(0.98),
-    others={"real TTFT after": attained(0.99)},
+    real_ttft_after=attained(0.99),
+    simulated_itl_after=attained(0.995),
     steps_before=300,
     steps_after=400,
     recovery_s=40.0,
@@ -43,7 +44,8 @@ def test_a_good_run_is_ok_and_says_every_figure() -> None:
     assert verdict.reasons == ()
     assert verdict.line == (
         "demo: ok requests=900 lost=0 itl_attainment_before=0.700 itl_attainment_after=0.970 "
-        "ttft_attainment_after=0.980 recovery_s=40.0 cold_start_s=12.0 replicas_peak=5 "
+        "real_ttft_attainment_after=0.990 ttft_attainment_after=0.980 "
+        "simulated_itl_attainment_after=0.995 recovery_s=40.0 cold_start_s=12.0 replicas_peak=5 "
         "restarts=0 host_cpu=0.50"
     )
 
@@ -61,7 +63,8 @@ def test_a_good_run_is_ok_and_says_every_figure() -> None:
         {"itl_before": attained(0.94)},
         {"itl_after": attained(0.9)},
         {"ttft_after": attained(0.9)},
-        {"others": {"real TTFT after": attained(0.9)}},
+        {"real_ttft_after": attained(0.9)},
+        {"simulated_itl_after": attained(0.9)},
         {"itl_after": attained(0.0, 0)},
         {"recovery_s": None},
         {"recovery_s": recovery_limit_s(12.0) + 1},
@@ -103,3 +106,34 @@ def test_the_machine_is_not_judged_where_it_is_elsewhere() -> None:
 def test_what_is_not_known_is_said_as_none() -> None:
     line = judge(replace(GOOD, recovery_s=None, cold_start_s=None)).line
     assert "recovery_s=none cold_start_s=none" in line
+
+
+@pytest.mark.parametrize(
+    ("figure", "name"),
+    [
+        ("itl_before", "itl_attainment_before"),
+        ("itl_after", "itl_attainment_after"),
+        ("real_ttft_after", "real_ttft_attainment_after"),
+        ("ttft_after", "ttft_attainment_after"),
+        ("simulated_itl_after", "simulated_itl_attainment_after"),
+    ],
+)
+def test_every_attainment_that_is_judged_is_in_the_line(figure: str, name: str) -> None:
+    line = judge(replace(GOOD, **{figure: attained(0.123)})).line
+    assert f" {name}=0.123 " in line
+    assert line.count("=0.123") == 1
+    assert {field for field, value in asdict(GOOD).items() if isinstance(value, dict)} == {
+        "itl_before",
+        "itl_after",
+        "real_ttft_after",
+        "ttft_after",
+        "simulated_itl_after",
+    }
+
+
+def test_reasons_are_words_with_counts() -> None:
+    late = Attainment(good=1, total=79, n=79)
+    (reason,) = judge(replace(GOOD, real_ttft_after=late)).reasons
+    assert reason == (
+        "real part: 1 of 79 requests got their first token in time after tuning; 95% wanted"
+    )
