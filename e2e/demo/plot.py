@@ -9,12 +9,15 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from e2e.demo.timeline import Decision, Sample
 
 mpl.use("Agg")
 
 WINDOW_S = 10.0
+CHARACTER_SHARE = 0.008
+"""Part of an axis' width that a character of a label takes, rather more than less."""
 INK, GRID, BLUE, ORANGE, GREEN, RED = (
     "#1f2933",
     "#e4e7eb",
@@ -74,6 +77,11 @@ def quantile(values: Sequence[float], q: float) -> float:
 
 def draw(picture: Picture, path: Path) -> None:
     """Writes the figure as PNG."""
+    laid_out(picture).savefig(path)
+
+
+def laid_out(picture: Picture) -> Figure:
+    """The figure, ready to be written."""
     figure = Figure(figsize=(11, 11.5), dpi=110, facecolor="white", layout="constrained")
     axes = figure.subplots(5, 1, sharex=True, height_ratios=[3, 3, 2, 2, 2])
     figure.suptitle(picture.title, fontsize=14, fontweight="bold", color=INK, x=0.01, ha="left")
@@ -86,7 +94,7 @@ def draw(picture: Picture, path: Path) -> None:
         _finish(axis, picture)
     _name_phases(axes[0], picture)
     axes[-1].set_xlabel("seconds")
-    figure.savefig(path)
+    return figure
 
 
 def _latency(
@@ -131,6 +139,7 @@ def _replicas(axis: Axes, picture: Picture) -> None:
     axis.step(times, pods, where="post", color=GREEN, alpha=0.4, linewidth=1.8, label="pods")
     axis.step(times, ready, where="post", color=GREEN, linewidth=1.8, label="ready")
     axis.set_ylim(bottom=0)
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_ylabel("replicas")
     axis.legend(loc="upper right", frameon=False, fontsize=8)
     for decision in picture.decisions:
@@ -159,13 +168,33 @@ def _finish(axis: Axes, picture: Picture) -> None:
 
 
 def _name_phases(axis: Axes, picture: Picture) -> None:
-    for at_s, name in picture.phases:
+    low, high = axis.get_xlim()
+    for at_s, name, line in label_lines(picture.phases, high - low):
         axis.annotate(
             name,
             (at_s - picture.started_s, 1.0),
             xycoords=("data", "axes fraction"),
-            xytext=(3, -10),
+            xytext=(3, -10 - 11 * line),
             textcoords="offset points",
             fontsize=8,
             color=INK,
         )
+
+
+def label_lines(phases: Sequence[tuple[float, str]], span_s: float) -> list[tuple[float, str, int]]:
+    """Gives each label the highest line where none before it reaches into it.
+
+    Args:
+        phases: (start, name).
+        span_s: Width of the axis.
+
+    Returns:
+        (start, name, line from the top), by start.
+    """
+    ends: list[float] = []
+    placed = []
+    for at_s, name in sorted(phases):
+        line = next((n for n, end_s in enumerate(ends) if end_s <= at_s), len(ends))
+        ends[line : line + 1] = [at_s + span_s * CHARACTER_SHARE * (len(name) + 1)]
+        placed.append((at_s, name, line))
+    return placed
