@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,13 @@ class Kubectl:
         if self.context:
             where += ["--context", self.context]
         return [str(self.program), *where, *args]
+
+    def shown(self, *args: str) -> str:
+        """The call as people paste it, who have KUBECONFIG and PATH as `environment` has them."""
+        where = ["-n", self.namespace, *(["--context", self.context] if self.context else [])]
+        # kubectl finds a plug-in by its first word, so flags follow that.
+        words = [*args, *where] if args[0] == "paceline" else [*where, *args]
+        return shlex.join(["kubectl", *words])
 
     def environment(self, *programs: Path) -> dict[str, str]:
         """Environment of a call: this cluster, and first on PATH `programs` and kubectl."""

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from e2e.demo import manifest
+from e2e.demo import manifest, prompt
 from e2e.demo.follow import follow
 from e2e.demo.live import LiveTable
 from e2e.demo.manifest import Manifest
@@ -60,17 +60,16 @@ class FleetPart:
 def run(stand: Stand) -> FleetPart:
     """Runs the part from `kubectl apply` to the fall of the load."""
     sample = manifest.read("fleet-simulated")
-    print(f"\n$ kubectl apply -f manifests/samples/{sample.path.name}", flush=True)
-    print(stand.kubectl.apply_file(sample.path).strip())
+    prompt.apply(stand.kubectl, sample)
     stand.kubectl.wait("inferenceservice", sample.name, "--for=condition=Ready", timeout_s=READY_S)
-    print(stand.kubectl.run("get", "inferenceservice", sample.name), flush=True)
+    prompt.run(stand.kubectl, "get", prompt.KIND, sample.name)
     observer = Observer(stand.kubectl.kubeconfig, stand.namespace, sample.name, stand.context)
     try:
         part = _under_load(stand, sample, observer)
     finally:
         observer.close()
-    print(f"\n$ kubectl paceline explain {sample.name}", flush=True)
-    print(stand.kubectl.paceline("explain", sample.name), flush=True)
+    print(flush=True)
+    prompt.run(stand.kubectl, "paceline", "explain", sample.name)
     return part
 
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 import yaml
 
 from e2e.chat import port_forward, stream_chat
-from e2e.demo import calibration, manifest
+from e2e.demo import calibration, manifest, prompt
 from e2e.demo.engines import StepCounts, read_steps
 from e2e.demo.follow import follow
 from e2e.demo.host import HostMeter
@@ -159,13 +159,12 @@ def run(stand: Stand) -> RealPart:
 
 
 def _deploy(stand: Stand, sample: Manifest) -> None:
-    print(f"\n$ kubectl apply -f manifests/samples/{sample.path.name}", flush=True)
     started = time.monotonic()
-    print(stand.kubectl.apply_file(sample.path).strip())
+    prompt.apply(stand.kubectl, sample)
     _tune(stand, sample.name, "Recommend")
     stand.kubectl.wait("inferenceservice", sample.name, "--for=condition=Ready", timeout_s=READY_S)
     print(f"  Ready after {time.monotonic() - started:.0f} s")
-    print(stand.kubectl.run("get", "inferenceservice", sample.name), flush=True)
+    prompt.run(stand.kubectl, "get", prompt.KIND, sample.name)
 
 
 def _greet_and_calibrate(stand: Stand, sample: Manifest) -> tuple[Manifest, float]:
@@ -192,12 +191,11 @@ def _greet_and_calibrate(stand: Stand, sample: Manifest) -> tuple[Manifest, floa
 def _patch_targets(stand: Stand, sample: Manifest, targets: Mapping[str, int]) -> None:
     slos = yaml.safe_load(sample.path.read_text())["spec"]["slos"]
     changed = [{**slo, "targetMs": targets[slo["name"]]} for slo in slos]
-    stand.kubectl.patch("inferenceservice", sample.name, {"spec": {"slos": changed}})
+    prompt.patch(stand.kubectl, sample.name, {"spec": {"slos": changed}})
 
 
 def _tune(stand: Stand, service: str, mode: str) -> None:
-    print(f"$ kubectl patch inferenceservice {service}: tuning.mode {mode}", flush=True)
-    stand.kubectl.patch("inferenceservice", service, {"spec": {"tuning": {"mode": mode}}})
+    prompt.patch(stand.kubectl, service, {"spec": {"tuning": {"mode": mode}}})
 
 
 def _under_load(
@@ -236,11 +234,11 @@ def _under_load(
 
 
 def _scale_away(stand: Stand, sample: Manifest) -> None:
-    print("\n$ kubectl paceline explain smollm2", flush=True)
-    print(stand.kubectl.paceline("explain", sample.name), flush=True)
-    print(f"$ kubectl scale inferenceservice {sample.name} --replicas=0", flush=True)
-    stand.kubectl.run("scale", "inferenceservice", sample.name, "--replicas=0")
-    selector = stand.kubectl.json("get", "inferenceservice", sample.name)["status"]["selector"]
+    print(flush=True)
+    prompt.run(stand.kubectl, "paceline", "explain", sample.name)
+    print(flush=True)
+    prompt.run(stand.kubectl, "scale", prompt.KIND, sample.name, "--replicas=0")
+    selector = stand.kubectl.json("get", prompt.KIND, sample.name)["status"]["selector"]
     stand.kubectl.run(
         "wait", "pods", "-l", selector, "--for=delete", "--timeout=120s", timeout_s=140
     )
