@@ -210,3 +210,45 @@ def test_a_pipeline_the_library_rejects_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(TokenizerLoadError, match=r"tokenizer\.json: is broken") as refused:
         load_tokenizer(str(tmp_path))
     assert "\n" not in str(refused.value)
+
+
+POST_PROCESSORS: dict[str, tuple[Any, str]] = {
+    "a token it does not define": (
+        {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}],
+         "pair": [], "special_tokens": {}},
+        "its template lacks '<s>'",
+    ),
+    "a token outside the vocabulary": (
+        {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}],
+         "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [99], "tokens": ["<s>"]}}},
+        "begins prompts with 99",
+    ),
+    "no template": ({"type": "TemplateProcessing"}, "lacks a list"),
+    "another kind": ({"type": "RobertaProcessing", "sep": ["a", 0]}, "RobertaProcessing is not"),
+    "a list": ([], "post_processor is not a JSON object"),
+}  # fmt: skip
+
+
+@pytest.mark.behaviour(
+    "a tokenizer.json that the library would panic over is refused in one line",
+    report="corrupt model files: a panic of a library ends the process",
+)
+@pytest.mark.parametrize(
+    ("processor", "message"), POST_PROCESSORS.values(), ids=POST_PROCESSORS.keys()
+)
+def test_what_is_put_around_a_prompt_is_checked(
+    tmp_path: Path, processor: Any, message: str
+) -> None:
+    description = json.loads(tiny().to_str())
+    write(tmp_path / "tokenizer.json", **(description | {"post_processor": processor}))
+    with pytest.raises(TokenizerLoadError, match=message) as refused:
+        load_tokenizer(str(tmp_path))
+    assert "\n" not in str(refused.value)
+
+
+def test_post_processors_in_a_row_may_put_one_bos(tmp_path: Path) -> None:
+    """As Llama 3 has them."""
+    around = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 4)])
+    row = processors.Sequence([processors.ByteLevel(trim_offsets=False), around])
+    loaded = load_tokenizer(str(saved(tiny(post_processor=row), tmp_path)))
+    assert loaded.encode("ab") == [4, 2]

@@ -8,7 +8,8 @@ llama.cpp: Qwen's tokenizer composes characters (NFC) first, and so it is done h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -95,6 +96,22 @@ def kind_named(name: str) -> _Kind:
         ) from None
 
 
+@contextmanager
+def library_errors(what: str) -> Iterator[None]:
+    """Makes one kind of what the library raises, panics included.
+
+    Raises:
+        TokenizerLoadError: `what`, and why.
+    """
+    try:
+        yield
+    except BaseException as error:  # the library raises nothing narrower
+        is_panic = type(error).__name__ == "PanicException"
+        if not is_panic and not isinstance(error, Exception):
+            raise
+        raise TokenizerLoadError(f"{what}: {error}") from error
+
+
 def build_bpe(
     tokens: Sequence[str],
     merges: Sequence[str],
@@ -120,15 +137,13 @@ def build_bpe(
     if len(vocabulary) != len(tokens):
         raise TokenizerLoadError("two ids share one token text")
     pairs = [(left, right) for left, _, right in (merge.partition(" ") for merge in merges)]
-    try:
+    with library_errors("vocabulary and merges do not fit"):
         model = BPE(
             vocab=vocabulary,
             merges=pairs,
             cache_capacity=_CACHE_ENTRIES,
             ignore_merges=chosen.whole_words,
         )
-    except Exception as error:  # the library raises nothing narrower
-        raise TokenizerLoadError(f"vocabulary and merges do not fit: {error}") from error
     library = BpeLibrary(model)
     if chosen.composes:
         library.normalizer = NFC()

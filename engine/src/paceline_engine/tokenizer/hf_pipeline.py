@@ -68,6 +68,7 @@ def without_prefix(description: Json) -> BpeLibrary:
     """The same tokenizer for text that does not begin a prompt."""
     changed = {**description, "pre_tokenizer": {**description["pre_tokenizer"]}}
     changed["pre_tokenizer"]["prepend_scheme"] = "never"
+    changed["post_processor"] = None
     return keep_specials_plain(BpeLibrary.from_str(json.dumps(changed)))
 
 

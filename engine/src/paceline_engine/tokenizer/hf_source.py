@@ -15,10 +15,15 @@ from typing import Any, Final
 
 from tokenizers import Tokenizer as BpeLibrary
 
-from paceline_engine.tokenizer.byte_pair import keep_specials_plain, plain_encoder
+from paceline_engine.tokenizer.byte_pair import (
+    keep_specials_plain,
+    library_errors,
+    plain_encoder,
+)
 from paceline_engine.tokenizer.chat_template import ChatTemplate
 from paceline_engine.tokenizer.errors import TokenizerLoadError, UnsupportedTokenizerError
 from paceline_engine.tokenizer.hf_pipeline import Pipeline, pipeline_of, without_prefix
+from paceline_engine.tokenizer.hf_prompt import begin_of_sequence
 from paceline_engine.tokenizer.tokenizer import Tokenizer
 from paceline_engine.tokenizer.vocabulary import SpecialToken, Vocabulary, end_of_generation
 from paceline_engine.weights.errors import CheckpointError
@@ -28,6 +33,8 @@ from paceline_engine.weights.json_object import read_json_object, read_json_obje
 Json = Mapping[str, Any]
 
 _FILE: Final = "tokenizer.json"
+# A text of several kinds of characters, so that a pipeline that cannot run says so at once.
+_TRIAL: Final = "The 12th r\u00e4der's pace:\n\t\u6f22 \U0001f6b4!"
 # Far above any vocabulary; an id is an index into tables.
 _MOST_IDS: Final = 1 << 24
 
@@ -57,12 +64,11 @@ def load_hf_directory(folder: Path) -> Tokenizer:
 def _load(folder: Path) -> Tokenizer:
     description = read_json_object(folder / _FILE)
     pipeline = pipeline_of(description)
-    try:
-        library = BpeLibrary.from_str(json.dumps(description))
-    except Exception as error:  # the library raises nothing narrower
-        raise TokenizerLoadError(f"is broken: {error}") from error
+    with library_errors("is broken"):
+        library = BpeLibrary.from_str(json.dumps({**description, "post_processor": None}))
+        library.encode(_TRIAL, add_special_tokens=False)
     options = read_json_object_if_there(folder / "tokenizer_config.json")
-    vocabulary = _vocabulary(library, _added(description), options, folder, pipeline)
+    vocabulary = _vocabulary(library, description, options, folder, pipeline)
     return Tokenizer(
         vocabulary,
         plain_encoder(keep_specials_plain(library)),
@@ -82,15 +88,16 @@ def _added(description: Json) -> list[Json]:
 
 
 def _vocabulary(
-    library: BpeLibrary, added: list[Json], options: Json, folder: Path, pipeline: Pipeline
+    library: BpeLibrary, description: Json, options: Json, folder: Path, pipeline: Pipeline
 ) -> Vocabulary:
+    added = _added(description)
     table = {token_id: pipeline.token_bytes(text) for text, token_id in library.get_vocab().items()}
     table.update({token["id"]: token["content"].encode() for token in added})
     if not table or max(table) >= _MOST_IDS or min(table) < 0:
         raise TokenizerLoadError("is broken: it has no ids, or ids out of all proportion")
     count = max(table) + 1
     specials = tuple(_special(token) for token in added if token.get("special"))
-    bos = _bos(library)
+    bos = begin_of_sequence(description, count)
     return Vocabulary(
         token_bytes=tuple(table.get(token_id, b"") for token_id in range(count)),
         specials=specials,
@@ -109,17 +116,6 @@ def _special(token: Json) -> SpecialToken:
         strips_left=bool(token.get("lstrip")),
         strips_right=bool(token.get("rstrip")),
     )
-
-
-def _bos(library: BpeLibrary) -> int | None:
-    """The token that the post-processor puts before every prompt, if any."""
-    wrapped = library.encode("", add_special_tokens=True).ids
-    if len(wrapped) > 1:
-        raise UnsupportedTokenizerError(
-            f"puts {len(wrapped)} tokens around a prompt; "
-            "at most one begin-of-sequence token is supported"
-        )
-    return wrapped[0] if wrapped else None
 
 
 def _declared_ends(library: BpeLibrary, options: Json, folder: Path, count: int) -> list[int]:

@@ -18,7 +18,7 @@ from tokenizers.models import BPE
 from tokenizers.normalizers import Normalizer, Prepend, Replace
 from tokenizers.normalizers import Sequence as InOrder
 
-from paceline_engine.tokenizer.byte_pair import keep_specials_plain
+from paceline_engine.tokenizer.byte_pair import keep_specials_plain, library_errors
 from paceline_engine.tokenizer.errors import TokenizerLoadError
 
 SPACE: Final = "\u2581"
@@ -74,13 +74,14 @@ def build_pieces(
         raise TokenizerLoadError("two ids share one token text")
     if not all(map(math.isfinite, scores.values())):
         raise TokenizerLoadError("a token's score is not finite")
-    model = BPE(
-        vocab=vocabulary,
-        merges=_merges(vocabulary, scores),
-        cache_capacity=_CACHE_ENTRIES,
-        fuse_unk=True,
-        byte_fallback=True,
-    )
+    with library_errors("the vocabulary does not fit"):
+        model = BPE(
+            vocab=vocabulary,
+            merges=_merges(vocabulary, scores),
+            cache_capacity=_CACHE_ENTRIES,
+            fuse_unk=True,
+            byte_fallback=True,
+        )
     library = BpeLibrary(model)
     library.normalizer = _spaces(prefix_space=prefix_space)
     library.add_special_tokens([AddedToken(text, normalized=False) for text in specials])
