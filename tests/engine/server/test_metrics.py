@@ -198,15 +198,49 @@ def test_what_is_invalid_is_no_load(fresh: EngineServer) -> None:
     assert fresh.value("goodput_requests_total") == 0
 
 
-def test_gauges_while_requests_run(fresh: EngineServer) -> None:
-    body = {"prompt": "x" * 40, "max_tokens": 4000, "stream": True}
-    with httpx.stream("POST", fresh.api + "/v1/completions", json=body) as answer:
+@pytest.mark.parametrize(("asked", "tier"), [("auto", "interactive"), ("flex", "batch")])
+def test_gauges_while_requests_run(fresh: EngineServer, asked: str, tier: str) -> None:
+    slos = [*SLOS, {"name": "ttft-tight", "metric": "TTFT", "targetMs": 1, "tier": "batch"}]
+    knobs = {"revision": 2, "maxNumBatchedTokens": 512, "maxNumRunningSeqs": 8, "slos": slos}
+    assert httpx.put(fresh.admin + "/admin/tunables", json=knobs).status_code == 200
+    body = {"prompt": "x" * 40, "max_tokens": 4000, "stream": True, "service_tier": asked}
+    with httpx.stream("POST", fresh.api + "/v1/completions", json=body, timeout=30) as answer:
         lines = answer.iter_lines()  # kept: its end would close the connection
         next(lines)
+        other = "batch" if tier == "interactive" else "interactive"
+        for family in (
+            "requests_running",
+            "requests_received_total",
+            "slo_samples_total",
+            "time_to_first_token_seconds_count",
+        ):
+            assert fresh.value(family, tier=tier) >= 1, family
+            assert fresh.value(family, tier=other) == 0, family
         assert fresh.value("requests_running") == 1
         assert fresh.value("kv_cache_blocks", state="held") >= 3
         assert 0 < fresh.value("kv_cache_usage_ratio") < 1
         assert slo(fresh, "ttft-tight") == (0, 1)
+
+
+@pytest.mark.behaviour(
+    "A request refused while draining or loading is counted as that, and is neither offered load "
+    "nor a missed objective: another replica serves it",
+    report="vllm #24885; gateway-api-inference-extension #549: what a drain did to requests was "
+    "not to be seen",
+)
+def test_what_a_drain_refuses_is_load_of_another_replica() -> None:
+    with engine_server("--drain-grace-seconds=0", law=LAW) as draining:
+        body = {"revision": 1, "maxNumBatchedTokens": 512, "maxNumRunningSeqs": 8, "slos": SLOS}
+        assert httpx.put(draining.admin + "/admin/tunables", json=body).status_code == 200
+        assert httpx.post(draining.admin + "/admin/drain").status_code == 200
+        refused = httpx.post(draining.api + "/v1/completions", json={"prompt": "x"}, timeout=30)
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"]
+        assert draining.value("rejected_total", reason="draining", tier="unread") == 1
+        assert draining.value("rejected_total") == 1
+        for family in ("requests_received_total", "requests_total", "goodput_requests_total"):
+            assert draining.value(family) == 0, family
+        assert draining.value("slo_samples_total") == 0
 
 
 def test_ttft_starts_with_the_first_byte(fresh: EngineServer) -> None:

@@ -125,6 +125,8 @@ def assert_counts(load: Load, records: Records, refused: int) -> None:
     assert value("inter_token_latency_seconds_count") == gaps
     assert value("request_duration_seconds_count") == len(whole)
     assert value("request_generation_tokens_count") == len(whole)
+    several = [line for line in whole if line["output_tokens"] > 1]
+    assert value("request_time_per_output_token_seconds_count") == len(several)
     ttft_s = sum(line["ttft_s"] for line in begun)
     assert value("time_to_first_token_seconds_sum") == pytest.approx(ttft_s)
     assert value("generation_tokens_total") == sum(line["output_tokens"] for line in lines)

@@ -4,6 +4,8 @@ import errno
 import json
 import logging
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from paceline_engine.server import request_log
+from paceline_engine.server.flags import EXIT_BAD_START
 from paceline_engine.server.request_log import RequestLog, RequestLogError, open_sink
 from paceline_engine.server.request_record import RequestRecord, tenant_digest
 
@@ -72,6 +75,17 @@ def test_what_cannot_be_written_is_said_at_once(
     make(path)
     with pytest.raises(RequestLogError, match="cannot write the request log to"):
         open_sink(str(path))
+
+
+def test_a_server_that_cannot_write_it_does_not_start(tmp_path: Path) -> None:
+    flags = ("--device=simulated", "--step-coefficients=base_ms=1,per_token_ms=0")
+    ports = ("--host=127.0.0.1", "--port=0", "--health-port=0", "--admin-port=0")
+    log = f"--request-log={tmp_path}/none/log"
+    command = [sys.executable, "-m", "paceline_engine", "serve", *flags, *ports, log]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert ended.returncode == EXIT_BAD_START
+    assert "Traceback" not in ended.stderr
+    assert f"cannot write the request log to {tmp_path}/none/log" in ended.stderr.splitlines()[-1]
 
 
 class FullDisk:

@@ -294,7 +294,8 @@ class Slo(Model):
     name: Name
     """Name of the objective, unique in the object."""
     tier: Annotated[Tier, stored()] = Tier.INTERACTIVE
-    """Service tier that it is about."""
+    """Service tier that it is about. Knobs and replicas follow the objectives of the interactive
+    tier; those of the batch tier are measured and shown."""
     metric: SloMetric
     """TTFT: time to first token. ITL: every gap between emissions, pooled over requests.
     TPOT: mean gap of a request. E2E: whole request."""
