@@ -4,12 +4,10 @@ A module is compiled into a directory beside its final one and renamed when it i
 interrupted build leaves nothing that looks finished.
 """
 
-import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from e2e.cluster import binaries, debian
 from e2e.cluster.commands import attempt
 from e2e.cluster.errors import BuildError, MissingToolError
 from e2e.cluster.progress import Say, heartbeat
+from e2e.turn import turn
 
 _COMPILE_LIMIT_S = 3600.0
 _LONGEST_LINE = 300
@@ -68,8 +67,10 @@ def build(cache: Path, say: Say) -> None:
         ClusterError: A tool is missing or a compiler failed.
     """
     debian.install_missing(say)
-    with _one_at_a_time(cache):
-        for module in binaries.PROGRAMS:
+    (cache / "bin").mkdir(parents=True, exist_ok=True)
+    with turn(cache / "bin" / ".lock", "compiling", lambda text: say("programs", text)):
+        for number, module in enumerate(binaries.PROGRAMS, 1):
+            say("programs", f"{module}, {number} of {len(binaries.PROGRAMS)}")
             _build_module(cache, module, say)
         _link(cache)
     say("programs", str(binaries.link_directory(cache)))
@@ -140,11 +141,3 @@ def _link(cache: Path) -> None:
         for name, program in binaries.links(cache).items():
             (fresh / name).symlink_to(program)
         fresh.rename(final)
-
-
-@contextmanager
-def _one_at_a_time(cache: Path) -> Iterator[None]:
-    (cache / "bin").mkdir(parents=True, exist_ok=True)
-    with (cache / "bin" / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -32,12 +32,12 @@ class Progress:
 
 @contextmanager
 def heartbeat(say: Say, name: str, interval_s: float = HEARTBEAT_S) -> Iterator[None]:
-    """Says every `interval_s` that `name` is still going on, until the block ends."""
-    ended = threading.Event()
+    """Says every `interval_s` that `name` still goes on and since when, until the block ends."""
+    ended, started = threading.Event(), time.monotonic()
 
     def beat() -> None:
         while not ended.wait(interval_s):
-            say(name, "still going on")
+            say(name, f"still going on, for {time.monotonic() - started:.0f} s")
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()

@@ -6,23 +6,22 @@ Goals: operator, engine, model, cluster. Done pieces are found in the cache.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import runpy
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.cluster import binaries, debian
 from e2e.interruption import raised
-from e2e.setup import preflight
+from e2e.setup import logs, preflight
 from e2e.setup.environment import environment_stage, uv_stage
 from e2e.setup.model import model_stage
 from e2e.setup.place import CACHE, ENGINE_VENV, LOGS, OPERATOR_VENV, ROOT
 from e2e.setup.stage import SetupError, Shell, Stage, exit_with, run_stages
+from e2e.turn import turn
 
 GOALS = ("operator", "engine", "model", "cluster")
+_LOG = LOGS / str(os.getpid())
 
 
 def cluster_stage() -> Stage:
@@ -42,7 +41,15 @@ def cluster_stage() -> Stage:
         is_done=_cluster_is_built,
         tools=() if _is_compiled() else ("gcc", "go"),
         disk_gb={} if _is_compiled() else {CACHE: 0.5, Path.home(): 7.5},
+        progress=_compiled,
     )
+
+
+def _compiled() -> str:
+    """How far the compiling has come."""
+    done = [module for module in binaries.PROGRAMS if binaries.is_built(CACHE, module)]
+    names = f" ({', '.join(done)})" if done else ""
+    return f"{len(done)} of {len(binaries.PROGRAMS)} compiled{names}"
 
 
 def _is_compiled() -> bool:
@@ -96,10 +103,14 @@ def set_up(goals: set[str], *, as_is: bool = False) -> None:
     if not CACHE.is_absolute():
         raise SetupError(f"PACELINE_CACHE={CACHE} is not an absolute path - give the whole path")
     try:
-        with _one_at_a_time():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with turn(CACHE / "setup.lock", f"its logs are in {_LOG}", _say):
             stages = stages_for(goals, as_is=as_is)
             preflight.check(goals, [stage for stage in stages if not stage.is_done()])
-            run_stages(stages, LOGS / str(os.getpid()))
+            try:
+                run_stages(stages, _LOG)
+            finally:
+                logs.tidy(LOGS)
     except OSError as error:
         where = error.filename or CACHE
         raise SetupError(
@@ -108,16 +119,8 @@ def set_up(goals: set[str], *, as_is: bool = False) -> None:
         ) from error
 
 
-@contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "setup.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("setup: waiting for another set-up to end", file=sys.stderr, flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _say(text: str) -> None:
+    print(f"setup: {text}", file=sys.stderr, flush=True)
 
 
 def main() -> None:

@@ -37,6 +37,7 @@ class Stage:
         is_done: Whether nothing is left to do (a cache hit).
         tools: Programs that the work needs.
         disk_gb: What the work fills, by directory, on top of what is there.
+        progress: How far the work has come, in a few words; said where it takes long.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Stage:
     is_done: Callable[[], bool] = field(default=lambda: False)
     tools: tuple[str, ...] = ()
     disk_gb: Mapping[Path, float] = field(default_factory=dict)
+    progress: Callable[[], str] = field(default=lambda: "")
 
 
 @dataclass(slots=True)
@@ -137,13 +139,14 @@ def run_stages(stages: Iterable[Stage], log_dir: Path) -> None:
     shells = {name: Shell(log_dir / f"{name}.log") for name in waiting}
     for shell in shells.values():
         shell.log_path.write_bytes(b"")
-    progress, done, running = Progress(), set[str](), dict[Future[None], str]()
+    progress, done, running = Progress(), set[str](), dict[Future[None], _Work]()
     with ThreadPoolExecutor(max_workers=max(1, len(waiting))) as pool:
         try:
             while waiting or running:
                 for name in [n for n, s in waiting.items() if names & set(s.needs) <= done]:
                     stage = waiting.pop(name)
-                    running[pool.submit(_run_one, stage, shells[name], progress)] = name
+                    future = pool.submit(_run_one, stage, shells[name], progress)
+                    running[future] = _Work(stage, time.monotonic())
                 _collect(running, done, progress)
         except BaseException:
             for shell in shells.values():
@@ -151,14 +154,25 @@ def run_stages(stages: Iterable[Stage], log_dir: Path) -> None:
             raise
 
 
-def _collect(running: dict[Future[None], str], done: set[str], progress: Progress) -> None:
+@dataclass(frozen=True, slots=True)
+class _Work:
+    stage: Stage
+    started_s: float
+
+    def told(self) -> str:
+        """Name, how far it is, and for how long it has been going on."""
+        words = [self.stage.progress(), f"{time.monotonic() - self.started_s:.0f} s"]
+        return f"{self.stage.name}: {', '.join(filter(None, words))}"
+
+
+def _collect(running: dict[Future[None], _Work], done: set[str], progress: Progress) -> None:
     finished, _ = wait(running, timeout=HEARTBEAT_S, return_when=FIRST_COMPLETED)
     if not finished:
-        progress("...", f"still at: {', '.join(sorted(running.values()))}")
+        progress("...", f"still at {'; '.join(sorted(work.told() for work in running.values()))}")
     for future in finished:
-        name = running.pop(future)
+        work = running.pop(future)
         future.result()
-        done.add(name)
+        done.add(work.stage.name)
 
 
 def exit_with(error: SetupError) -> None:

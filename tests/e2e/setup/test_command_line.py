@@ -48,6 +48,8 @@ def test_it_says_that_it_waits_for_another(tmp_path: Path) -> None:
     environment = {**os.environ, "PACELINE_CACHE": str(tmp_path)}
     with (tmp_path / "setup.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write("process 7, since 10:00:00, its logs are in /its/logs")
+        lock.flush()
         with subprocess.Popen(
             [*COMMAND, "--as-is", "operator"],
             cwd=ROOT,
@@ -56,7 +58,9 @@ def test_it_says_that_it_waits_for_another(tmp_path: Path) -> None:
             text=True,
         ) as child:
             assert child.stderr is not None
-            assert child.stderr.readline() == "setup: waiting for another set-up to end\n"
+            first = child.stderr.readline()
+            assert first.startswith("setup: waiting for another to end, for 0 s: process 7, ")
+            assert "/its/logs" in first
             fcntl.flock(lock, fcntl.LOCK_UN)
             assert "cached" in child.stderr.read()
     assert child.returncode == 0

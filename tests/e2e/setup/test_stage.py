@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.setup import stage as stage_module
 from e2e.setup.stage import SetupError, Shell, Stage, run_stages
 
 
@@ -105,3 +106,17 @@ def test_an_interruption_ends_the_children(tmp_path: Path) -> None:
         run_stages([Stage("long", long)], tmp_path)
     thread.join()
     assert "failed (-15)" in ended[0]
+
+
+def test_what_takes_long_says_how_far_it_is_and_since_when(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage_module, "HEARTBEAT_S", 0.01)
+    told = threading.Event()
+
+    def progress() -> str:
+        told.set()
+        return "1 of 4 compiled"
+
+    run_stages([Stage("a", lambda _: told.wait(60) and None, progress=progress)], tmp_path)
+    assert "still at a: 1 of 4 compiled, 0 s" in capsys.readouterr().err
