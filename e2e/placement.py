@@ -49,7 +49,8 @@ def remove(name: str, directory: Path) -> None:
     """
     target, record = directory / name, directory / RECORD
     try:
-        _partial(target).unlink(missing_ok=True)
+        for interrupted in (_partial(target), _partial(record)):
+            interrupted.unlink(missing_ok=True)
         if not record.exists():
             return
         if _is_placed(target):

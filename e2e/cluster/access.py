@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from e2e.cluster import binaries
 from e2e.cluster.errors import ClusterError, MissingToolError
@@ -46,14 +47,7 @@ def reserved(settings: Settings) -> Iterator[None]:
     if path in _held:
         yield
         return
-    with open(_open(path), "r+", encoding="utf-8", errors="replace") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ClusterError(
-                f"the cluster is in use by {lock.read(_LONGEST_HOLDER).strip() or 'another run'}",
-                "wait until that has ended",
-            ) from None
+    with _locked(path) as lock:
         lock.truncate(0)
         lock.write(_holder())
         lock.flush()
@@ -62,7 +56,8 @@ def reserved(settings: Settings) -> Iterator[None]:
             yield
         finally:
             _held.discard(path)
-            lock.truncate(0)
+            # While it is still held: who opened it before finds that it is no longer the one.
+            path.unlink(missing_ok=True)
 
 
 def lock_path(settings: Settings) -> Path:
@@ -71,6 +66,29 @@ def lock_path(settings: Settings) -> Path:
         return _LOCKS / f"{NAME}.lock"
     named = f"{settings.kubeconfig}\0{settings.context}".encode()
     return settings.cache / f"existing-{hashlib.sha256(named).hexdigest()[:16]}.lock"
+
+
+def _locked(path: Path) -> IO[str]:
+    """The file, locked, and still the one of that name: its last holder removes it."""
+    while True:
+        lock = open(_open(path), "r+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(path, lock):
+                return lock
+        except BlockingIOError:
+            user = lock.read(_LONGEST_HOLDER).strip() or "another run"
+            remedy = "wait until that has ended"
+            lock.close()
+            raise ClusterError(f"the cluster is in use by {user}", remedy) from None
+        lock.close()
+
+
+def _is_at(path: Path, file: IO[str]) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _holder() -> str:

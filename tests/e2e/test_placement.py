@@ -89,9 +89,10 @@ def test_an_interrupted_copy_leaves_nothing(
 
 def test_a_killed_copy_is_removed_later(source: Path, directory: Path) -> None:
     place(source, directory)
-    (directory / f".{source.name}.partial").write_bytes(b"wei")
+    for name in (source.name, RECORD):
+        (directory / f".{name}.partial").write_bytes(b"wei")
     remove(source.name, directory)
-    assert not directory.exists()
+    assert not directory.parent.exists()
 
 
 def test_nothing_to_remove_is_well(directory: Path) -> None:

@@ -1,5 +1,6 @@
 """One process at a time uses the cluster, for as long as it needs."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -99,3 +100,27 @@ def test_existing_clusters_are_locked_by_context(settings: Settings, tmp_path: P
 
     assert lock("a") == lock("a")
     assert len({lock("a"), lock("b"), access.lock_path(settings)}) == 3
+
+
+def test_nothing_is_left_of_the_lock(settings: Settings) -> None:
+    with access.reserved(settings):
+        assert access.lock_path(settings).exists()
+    assert not access.lock_path(settings).exists()
+
+
+def test_a_lock_that_its_holder_removed_meanwhile_is_no_lock(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, really = access.lock_path(settings), access._open
+    opened: list[int] = []
+
+    def late(where: Path) -> int:
+        opened.append(really(where))
+        if len(opened) == 1:
+            path.unlink()
+        return opened[-1]
+
+    monkeypatch.setattr(access, "_open", late)
+    with access.reserved(settings):
+        assert len(opened) == 2
+        assert f"process {os.getpid()}" in path.read_text()
