@@ -31,7 +31,7 @@ demo: ## The main job on a real local cluster, start to report
 	@$(SETUP) operator engine model cluster
 	@$(OP)/python -m e2e.demo
 
-demo-down: ## Remove what the demo left: fleet, cluster, interfaces
+demo-down: ## Remove what the demo left: fleet, cluster, interfaces, model file
 	@$(SETUP) --as-is operator
 	@$(OP)/python -m e2e.demo --down
 
@@ -99,10 +99,10 @@ soak: ## Two hours of mixed load on a virtual clock; nothing may leak
 	@$(SETUP) engine
 	@$(EN)/python -m bench.soak
 
-conformance: ## The autopilot against every baseline (later)
+conformance: ## (not built yet) The autopilot against every baseline
 	$(LATER)
 
-chaos: ## Faults under load (later)
+chaos: ## (not built yet) Faults under load
 	$(LATER)
 
 .PHONY: cluster-up cluster-down cluster-status cluster-build
@@ -122,6 +122,7 @@ cluster-status: ## Show its processes, node and system pods
 	@$(OP)/python -m e2e.cluster status
 
 .PHONY: clean
-clean: ## Remove environments and caches of this checkout (the shared cache stays)
+clean: ## Remove environments, kernels, caches and demo reports of this checkout; PACELINE_CACHE stays
 	@rm -rf .venv-operator .venv-engine .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache dist
+		.import_linter_cache dist bench/results/demo \
+		engine/src/paceline_engine/kernels/cpu/_build

@@ -34,9 +34,12 @@ def targets() -> set[str]:
     return set(re.findall(r"^([a-z0-9-]+):.*## ", (ROOT / "Makefile").read_text(), re.M))
 
 
+def run(*command: str) -> str:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
 def test_help_lists_what_is_promised() -> None:
-    out = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert set(out.stdout.split()) >= PROMISED
+    assert set(run("make", "help").split()) >= PROMISED
     assert targets() >= PROMISED
 
 
@@ -77,12 +80,22 @@ def test_targets_are_found_in_prose_and_blocks(text: str, found: set[str]) -> No
 
 
 def test_later_targets_say_so_and_fail() -> None:
+    helped = run("make", "help")
     for target in ("conformance", "chaos"):
         done = subprocess.run(
             ["make", target], cwd=ROOT, capture_output=True, text=True, check=False
         )
         assert done.returncode != 0
         assert "later issue" in done.stderr
+        assert f"  {target:16} (not built yet) " in helped
+
+
+def test_clean_removes_what_this_checkout_made_and_nothing_that_is_tracked() -> None:
+    recipe = run("make", "-n", "clean").replace("\\\n", " ")
+    removed = recipe.split()[2:]
+    kernels = "engine/src/paceline_engine/kernels/cpu/_build"
+    assert {".venv-operator", ".venv-engine", "bench/results/demo", kernels} <= set(removed)
+    assert run("git", "ls-files", *removed) == ""
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
