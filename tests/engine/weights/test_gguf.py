@@ -193,6 +193,12 @@ def test_what_would_be_computed_wrongly_is_refused(
         read_model_config(path)
 
 
+def test_angles_of_old_conversions_are_passed_over(tmp_path: Path) -> None:
+    amend = _add_tensor("blk.0.attn_rot_embd.weight")
+    path = tiny_gguf.write(tmp_path / "m.gguf", WEIGHTS, amend=amend)
+    assert read_model_config(path).num_layers == 1
+
+
 def test_one_bias_of_three_is_too_few(tmp_path: Path) -> None:
     path = tiny_gguf.write(tmp_path / "m.gguf", WEIGHTS, amend=_add_tensor("blk.0.attn_q.bias"))
     with pytest.raises(CorruptCheckpointError, match=r"no tensor blk\.0\.attn_k\.bias"):

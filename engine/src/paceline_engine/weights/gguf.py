@@ -127,7 +127,8 @@ class GgufCheckpoint:
             self.config,
             {name: entry.shape for name, entry in self._header.tensors.items()},
             gguf_name,
-            lambda name: name == FREQUENCY_DIVISORS,
+            # Angles that old conversions stored and nobody reads.
+            lambda name: name == FREQUENCY_DIVISORS or name.endswith(".attn_rot_embd.weight"),
         )
 
 
