@@ -99,3 +99,35 @@ def test_the_window_grows_until_there_are_samples() -> None:
     found = measure_lately(TTFT, seen)
     assert found.window_s == 120
     assert found.samples == 120
+
+
+def sampled(at_s: float, good: int = 1) -> Window:
+    return window(at_s - 5, at_s, slo={slo_key("t", "TTFT", 500): SloCounts(good, 0)})
+
+
+@pytest.mark.parametrize(
+    ("age_s", "samples", "at_s"),
+    [(0, 1, 1000.0), (55, 1, 945.0), (60, 0, 940.0), (290, 0, 710.0)],
+)
+def test_without_a_sample_in_its_own_window_nothing_is_measured(
+    age_s: float, samples: int, at_s: float
+) -> None:
+    """The window grows for more samples, never to find the first one."""
+    last = 1000.0 - age_s
+    quiet = (window(t - 5, t) for t in range(int(last) + 5, 1001, 5))
+    found = measure_lately(TTFT, fleet(slices=(sampled(last), *quiet)))
+    assert (found.samples, found.measured_at_s) == (samples, at_s)
+    assert (found.attainment, found.met) == ((1.0, True) if samples else (None, None))
+    assert samples or found.measured_ms is None
+
+
+def test_an_hour_without_scrapes_leaves_no_measurement() -> None:
+    """The window ends now, not at the last slice there is."""
+    found = measure_lately(TTFT, fleet(slices=(sampled(1000.0, 500),), now_s=4600.0))
+    assert (found.samples, found.attainment, found.measured_at_s) == (0, None, 1000.0)
+
+
+def test_sparse_samples_are_still_counted_together() -> None:
+    slices = tuple(sampled(t) for t in (750.0, 850.0, 950.0))
+    found = measure_lately(TTFT, fleet(slices=slices))
+    assert (found.samples, found.window_s) == (3, 205.0)

@@ -13,6 +13,18 @@ def test_it_says_what_was_measured() -> None:
     assert met.startswith("cadence (ITL p95) is met: 99.1 % within 250 ms")
 
 
+def test_without_samples_it_says_since_when() -> None:
+    (slo, _) = STATUS["slos"]
+    bare = {k: v for k, v in slo.items() if k not in ("attainmentPercent", "measuredMs")}
+    (said,) = explain(service({**STATUS, "slos": [bare]}), NOW).measured
+    assert said == (
+        "first-token (TTFT p95): no samples in its window, the last 30s ago; the target is 1.50 s."
+    )
+    del bare["measuredAt"]
+    (said,) = explain(service({**STATUS, "slos": [bare]}), NOW).measured
+    assert said == "first-token (TTFT p95): no samples yet; the target is 1.50 s."
+
+
 def test_it_says_what_was_considered() -> None:
     said = " ".join(explain(service(), NOW).considered)
     assert "trusted, from 812 engine steps" in said

@@ -33,7 +33,7 @@ HOLD = replace(DECISION, action=Action.HOLD, reason=Reason.OBJECTIVES_MET, appli
 def tick(*decisions: Decision, attainment: float = 0.99, measured_ms: float = 100.0) -> Tick:
     slo = SloMeasurement(
         name="ttft", metric=SloMetric.TTFT, percentile=95, target_ms=500, attainment=attainment,
-        measured_ms=measured_ms, samples=100, met=True,
+        measured_ms=measured_ms, samples=100, met=True, measured_at_s=NOW_S - 5,
     )  # fmt: skip
     return Tick(decisions=decisions, actions=(), memory=Memory(), slo=(slo,))
 
@@ -67,7 +67,7 @@ def test_facts_are_those_of_live_pods() -> None:
 def test_measurements_come_with_samples_and_time() -> None:
     (slo,) = made().slos
     assert (slo.attainment_percent, slo.measured_ms, slo.samples) == (99.0, 100.0, 100)
-    assert slo.measured_at == "2027-01-15T08:00:00Z"
+    assert slo.measured_at == "2027-01-15T07:59:55Z"
 
 
 def test_only_changes_are_kept_and_only_twenty() -> None:
@@ -105,7 +105,8 @@ def test_a_new_target_forgets_the_old_measurement() -> None:
 
 BLIND = replace(
     tick(), data=DataClass.ABSENT, feasibility=None,
-    slo=(replace(tick().slo[0], attainment=None, measured_ms=None, samples=0, met=None),),
+    slo=(replace(tick().slo[0], attainment=None, measured_ms=None, samples=0, met=None,
+                 measured_at_s=None),),
 )  # fmt: skip
 
 
@@ -114,6 +115,24 @@ def test_a_process_that_took_over_leaves_what_it_cannot_know_yet() -> None:
     after = made(before, tick=BLIND, settling=True, now_s=NOW_S + 5)
     assert (after.conditions, after.slos) == (before.conditions, before.slos)
     assert not worth_writing(before, after, 0.0)
+
+
+def test_a_measurement_that_is_gone_is_worth_one_write_and_leaves_its_time() -> None:
+    """Without samples there is no figure to show, an hour later as a minute later."""
+    before = made(tick=replace(tick(), data=DataClass.FRESH))
+    gone = replace(BLIND, data=DataClass.FRESH)
+    lately = replace(gone, slo=(replace(gone.slo[0], measured_at_s=NOW_S + 20),))
+    after = made(before, tick=lately, now_s=NOW_S + 80)
+    assert worth_writing(before, after, 80.0)
+    (slo,) = after.slos
+    assert (slo.attainment_percent, slo.measured_ms, slo.samples) == (None, None, 0)
+    assert slo.measured_at == "2027-01-15T08:00:20Z"
+    assert after.summary.ttft == "-/500ms"
+    met = next(each for each in after.conditions if each.type == ConditionType.SLO_MET)
+    assert (met.status, met.reason) == ("Unknown", "NoSamples")
+    later = made(after, tick=replace(gone, slo=BLIND.slo), now_s=NOW_S + 3600)
+    assert later.slos == after.slos
+    assert not worth_writing(after, later, 3600.0)
 
 
 @pytest.mark.parametrize("fields", [{"settling": False}, {"settling": True, "generation": 4}])

@@ -154,7 +154,8 @@ def test_without_pods_there_is_nothing_to_measure() -> None:
 
 
 def measured(name: str, met: bool | None) -> SloMeasurement:
-    return SloMeasurement(name=name, metric=SloMetric.TTFT, percentile=95, target_ms=100, met=met)
+    return SloMeasurement(name=name, metric=SloMetric.TTFT, percentile=95, target_ms=100, met=met,
+                          samples=50)  # fmt: skip
 
 
 @pytest.mark.parametrize(

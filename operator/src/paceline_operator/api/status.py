@@ -66,13 +66,13 @@ class SloStatus(Model):
     percentile: int = 95
     """Share of samples that must meet the target, in percent."""
     attainment_percent: float | None = None
-    """Share of samples that met the target, in percent."""
+    """Share of samples that met the target, in percent; nothing without samples in the window."""
     measured_ms: float | None = None
     """The objective's percentile as measured, in milliseconds."""
     samples: int = 0
     """Samples in the window."""
     measured_at: Time | None = None
-    """When the window was read."""
+    """When the newest sample was measured; it stays once that has left the window."""
 
 
 class DecisionStatus(Model):

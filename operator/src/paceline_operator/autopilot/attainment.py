@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 
 from paceline_operator.api.v1alpha1 import SloMetric
@@ -56,14 +57,28 @@ def measure(objective: Objective, window: Window) -> SloMeasurement:
 
 
 def measure_lately(objective: Objective, fleet: FleetObservation) -> SloMeasurement:
-    """Over the objective's own window, grown until there are samples enough."""
+    """Over the objective's own window, grown until there are samples enough.
+
+    Without any sample in its own window there is no measurement, however much there was before.
+    """
     length_s = float(objective.window_s)
+    last_s = _last_sample_s(objective, fleet)
     while True:
-        found = measure(objective, fleet.last(length_s))
+        found = replace(measure(objective, _until_now(fleet, length_s)), measured_at_s=last_s)
         longest = max(LONGEST_WINDOW_S, float(objective.window_s))
-        if found.samples >= ENOUGH_SAMPLES or length_s >= longest:
+        if not found.samples or found.samples >= ENOUGH_SAMPLES or length_s >= longest:
             return found
         length_s = min(2 * length_s, longest)
+
+
+def _until_now(fleet: FleetObservation, length_s: float) -> Window:
+    """Measurements of the time before now, whether or not the newest slice is from now."""
+    return fleet.since(fleet.now_s - length_s)
+
+
+def _last_sample_s(objective: Objective, fleet: FleetObservation) -> float | None:
+    ends = (w.end_s for w in reversed(fleet.slices) if _counts(objective, w)[1])
+    return next(ends, None)
 
 
 def _counts(objective: Objective, window: Window) -> tuple[float, float]:

@@ -143,6 +143,8 @@ class SloMeasurement:
         attainment: Exact share of good samples, None without samples.
         measured_ms: The percentile read from the histogram, None without samples.
         samples: Independent samples: requests, or engine steps for ITL.
+        measured_at_s: When the newest sample was measured, in the window or lately before it;
+            None where none is remembered.
         window_s: Window used.
         met: True where attained, False where the samples prove that it is not, else None.
     """
@@ -154,6 +156,7 @@ class SloMeasurement:
     attainment: float | None = None
     measured_ms: float | None = None
     samples: int = 0
+    measured_at_s: float | None = None
     window_s: float = 0.0
     met: bool | None = None
 

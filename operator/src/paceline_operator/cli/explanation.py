@@ -76,7 +76,11 @@ def _summary(service: Service) -> str:
 def _measured(slo: SloStatus, now: datetime) -> str:
     name, target = wording.objective(slo), wording.latency(slo.target_ms)
     if slo.attainment_percent is None:
-        return f"{name}: no samples yet; the target is {target}."
+        last = "yet" if slo.measured_at is None else "in its window"
+        when = (
+            "" if slo.measured_at is None else f", the last {wording.age(slo.measured_at, now)} ago"
+        )
+        return f"{name}: no samples {last}{when}; the target is {target}."
     verdict = "met" if wording.held(slo) else "missed"
     return (
         f"{name} is {verdict}: {wording.share(slo.attainment_percent)} within {target}, "

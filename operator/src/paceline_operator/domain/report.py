@@ -28,7 +28,7 @@ from paceline_operator.api.status import (
 )
 from paceline_operator.api.summary import summarize
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot.decision import Action, Decision, Tick
+from paceline_operator.autopilot.decision import Action, Decision, SloMeasurement, Tick
 from paceline_operator.domain import verdicts
 from paceline_operator.domain.names import selector_text
 from paceline_operator.domain.verdicts import Sight
@@ -143,6 +143,7 @@ def _slos(found: Pass) -> tuple[SloStatus, ...]:
             percentile=slo.percentile,
         )  # fmt: skip
         new, old = measured.get(slo.name), known.get(slo.name)
+        is_same = old is not None and old.target_ms == slo.target_ms
         if found.sight.settling and new is not None and new.attainment is None:
             new = None
         if new is not None:
@@ -151,12 +152,19 @@ def _slos(found: Pass) -> tuple[SloStatus, ...]:
                 "attainment_percent": share,
                 "measured_ms": None if new.measured_ms is None else round(new.measured_ms, 2),
                 "samples": new.samples,
-                "measured_at": None if share is None else _time(found.now_s),
+                "measured_at": _measured_at(new, old if is_same else None),
             })  # fmt: skip
-        elif old is not None and old.target_ms == slo.target_ms:
+        elif old is not None and is_same:
             base = old
         built.append(base)
     return tuple(built)
+
+
+def _measured_at(new: SloMeasurement, old: SloStatus | None) -> str | None:
+    """When the newest sample was measured, remembered after its measurement is gone."""
+    if new.measured_at_s is not None:
+        return _time(new.measured_at_s)
+    return None if old is None else old.measured_at
 
 
 def _model(tick: Tick | None) -> dict[str, Any] | None:

@@ -168,6 +168,8 @@ def slo_met(sight: Sight) -> Verdict:
     missed = [each.name for each in measured if each.met is False]
     if missed:
         return Verdict(FALSE, "ObjectiveMissed", f"missed: {', '.join(missed)}")
+    if not any(each.samples for each in measured):
+        return Verdict(UNKNOWN, "NoSamples", "no samples lately: there is nothing to judge by")
     unproven = [each.name for each in measured if each.met is None]
     if unproven:
         return Verdict(UNKNOWN, "TooFewSamples", f"not enough samples: {', '.join(unproven)}")
