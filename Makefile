@@ -80,7 +80,7 @@ verify: ## Fail where anything generated differs from its source
 	@$(SETUP) operator cluster
 	@$(OP)/python -m tests.verify
 
-.PHONY: smoke e2e chaos conformance bench-engine soak
+.PHONY: smoke e2e chaos conformance bench-engine bench-flags soak
 smoke: ## Kill operator, engine pod and API server on the real cluster; lose no request
 	@$(SETUP) operator engine model cluster
 	@$(OP)/python -m e2e.smoke
@@ -94,6 +94,10 @@ e2e: ## All of the cluster tests
 bench-engine: ## The engine side by side with its peer, written to bench/results/
 	@$(SETUP) engine model
 	@$(EN)/python -m bench.quick
+
+bench-flags: ## What each flag of the engine does, written to bench/results/ and docs/engine.md
+	@$(SETUP) engine model
+	@$(EN)/python -m bench.flags
 
 soak: ## Two hours of mixed load on a virtual clock; nothing may leak
 	@$(SETUP) engine

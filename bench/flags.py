@@ -14,6 +14,7 @@ import asyncio
 import json
 import os
 import shlex
+import signal
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -161,6 +162,7 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Entry point; returns the exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or servers would outlive it
     try:
         line = run(_arguments())
     except (ContenderError, OSError) as error:
