@@ -29,7 +29,7 @@ from e2e.install import (
     uninstall,
 )
 from e2e.job import PodHost
-from e2e.kubectl import PLUGINS, Kubectl, KubectlError
+from e2e.kubectl import Kubectl, KubectlError
 from e2e.mark import Found, foreign
 
 GONE_S = 120
@@ -137,7 +137,8 @@ def _install(settings: Settings, namespace: str, say: Progress) -> Stand:
         _require_own(settings, look(helm, namespace))
     say("chart", "helm upgrade --install paceline charts/paceline")
     install(helm, values)
-    say("plug-in", f'for `kubectl paceline`: export PATH="{PLUGINS}:$PATH"')
+    say("yours", "to look at it from another shell, paste the next lines there")
+    print(access.exports(settings), flush=True)
     return Stand(settings=settings, kubectl=kubectl, helm=helm, host=pod_host(values))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import yaml
 
-from e2e.cluster import build, checks, existing, lifecycle, status, values
+from e2e.cluster import access, build, checks, existing, lifecycle, status, values
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.progress import Progress
 from e2e.cluster.settings import Settings, from_environment
@@ -61,6 +61,7 @@ def _up(settings: Settings, _options: argparse.Namespace) -> int:
         existing.up(settings, Progress())
     else:
         lifecycle.up(settings, Progress())
+    print(access.exports(settings))
     return 0
 
 
@@ -77,6 +78,8 @@ def _status(settings: Settings, options: argparse.Namespace) -> int:
         print(json.dumps(status.as_json(report), indent=2))
     else:
         status.show(report)
+        if report.up:
+            print(access.exports(settings))
     return 0 if report.is_well else 1
 
 

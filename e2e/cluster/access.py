@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import IO
 from e2e.cluster import binaries
 from e2e.cluster.errors import ClusterError, MissingToolError
 from e2e.cluster.settings import NAME, Settings
-from e2e.kubectl import Kubectl
+from e2e.kubectl import PLUGINS, Kubectl
 
 _LOCKS = Path("/run")
 """Only root writes here, so nobody else can hold or replace a lock."""
@@ -30,6 +31,20 @@ def kubectl(settings: Settings, namespace: str = "default") -> Kubectl:
     """
     context = settings.context or None
     return Kubectl(_program(settings), settings.kubeconfig, namespace, context)
+
+
+def exports(settings: Settings) -> str:
+    """Shell lines that give a person the cluster: kubeconfig, its kubectl and helm, the plug-in.
+
+    The programs that were compiled with the cluster come first, as they fit it; the plug-in's
+    folder comes last, as it also holds a python. An existing cluster keeps its own kubectl.
+    """
+    built = binaries.link_directory(settings.cache)
+    first = f"{shlex.quote(str(built))}:" if settings.provider == "built" else ""
+    return (
+        f"export KUBECONFIG={shlex.quote(str(settings.kubeconfig))}\n"
+        f"export PATH={first}$PATH:{shlex.quote(str(PLUGINS))}"
+    )
 
 
 @contextmanager

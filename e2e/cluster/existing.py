@@ -25,7 +25,7 @@ def up(settings: Settings, say: Say) -> None:
     ready = shown.split().count("True")
     if ready == 0:
         raise ClusterError(f"no node of {settings.context} is Ready", "choose another cluster")
-    say(settings.context, f"reachable, {ready} nodes Ready; KUBECONFIG={settings.kubeconfig}")
+    say(settings.context, f"reachable, {ready} nodes Ready")
 
 
 def down(settings: Settings, say: Say) -> None:

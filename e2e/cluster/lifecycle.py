@@ -119,7 +119,7 @@ def _start(settings: Settings, say: Say) -> None:
     _start_dns(settings, say)
     snapshot.take().write(place.settled)
     place.complete.write_text(procfs.boot_id())
-    say("cluster", f"up; KUBECONFIG={settings.kubeconfig}")
+    say("cluster", "up")
 
 
 def _load_modules(record: Path) -> None:
@@ -137,7 +137,7 @@ def _mend(settings: Settings, say: Say) -> None:
         if processes.find(settings, name) is None:
             _start_component(settings, name, say)
     readiness.wait_node(settings)
-    say("cluster", f"is up; KUBECONFIG={settings.kubeconfig}")
+    say("cluster", "is up")
 
 
 def _start_component(settings: Settings, name: str, say: Say) -> None:

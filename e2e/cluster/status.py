@@ -109,7 +109,7 @@ def show(report: Report, console: Console | None = None) -> None:
         out.print(_process_table(report))
     out.print(_pod_table(report))
     node = "Ready" if report.node_ready else "not Ready"
-    out.print(f"node {node}; export KUBECONFIG={report.kubeconfig}", soft_wrap=True)
+    out.print(f"node {node}")
 
 
 def pod_state(pod: Mapping[str, Any]) -> PodState:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import access
+from e2e.cluster import access, binaries
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.settings import Settings
+from e2e.kubectl import PLUGINS
 
 ROOT = Path(__file__).parents[3]
 HOLD = """
@@ -124,3 +125,26 @@ def test_a_lock_that_its_holder_removed_meanwhile_is_no_lock(
     with access.reserved(settings):
         assert len(opened) == 2
         assert f"process {os.getpid()}" in path.read_text()
+
+
+def test_the_lines_for_people_are_for_a_shell(tmp_path: Path) -> None:
+    settings = Settings(state=tmp_path / "a state", cache=tmp_path / "a cache")
+    programs = binaries.link_directory(settings.cache)
+    programs.mkdir(parents=True)
+    (programs / "kubectl").write_text("#!/bin/sh\n")
+    (programs / "kubectl").chmod(0o755)
+    shown = access.exports(settings)
+    script = f"{shown}\necho $KUBECONFIG; command -v kubectl; command -v kubectl-paceline"
+    ran = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == [
+        str(settings.kubeconfig),
+        str(programs / "kubectl"),
+        str(PLUGINS / "kubectl-paceline"),
+    ]
+
+
+def test_an_existing_cluster_keeps_its_users_programs(tmp_path: Path) -> None:
+    theirs = Settings(
+        state=tmp_path, cache=tmp_path, provider="existing", foreign_kubeconfig=Path("/k/config")
+    )
+    assert access.exports(theirs) == f"export KUBECONFIG=/k/config\nexport PATH=$PATH:{PLUGINS}"

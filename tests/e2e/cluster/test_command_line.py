@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster import __main__ as command_line
-from e2e.cluster import cgroups, dns, preflight, status
+from e2e.cluster import access, cgroups, dns, lifecycle, preflight, status
 from e2e.cluster.errors import ClusterError, PortInUseError
-from e2e.cluster.settings import CLUSTER_DOMAIN, DNS_SERVICE_IP
+from e2e.cluster.settings import CLUSTER_DOMAIN, DNS_SERVICE_IP, from_environment
 
 VARIABLES = ("PACELINE_CLUSTER", "PACELINE_KUBE_CONTEXT", "PACELINE_STATE", "KUBECONFIG")
 
@@ -62,6 +62,18 @@ def test_status_of_no_cluster_says_so(
     assert "down" in capsys.readouterr().out
     assert command_line.main(["status", "--json"]) == 1
     assert '"up": false' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["up", "status"])
+def test_a_cluster_that_is_up_is_given_to_the_reader(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = from_environment()
+    well = status.Report("built", settings.kubeconfig, up=True, node_ready=True)
+    monkeypatch.setattr(lifecycle, "up", lambda *_: None)
+    monkeypatch.setattr(status, "gather", lambda _settings: well)
+    assert command_line.main([command]) == 0
+    assert capsys.readouterr().out.endswith(f"\n{access.exports(settings)}\n"[command == "up" :])
 
 
 def test_kubeconfig_prints_its_path(
