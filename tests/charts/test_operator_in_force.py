@@ -18,6 +18,7 @@ import pytest
 from tests.support.apiserver import free_ports
 from tests.support.chart import install, make_namespace, template
 from tests.support.fleet_api import FleetApi, inference_service
+from tests.support.leash import leashed
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(360)]
 
@@ -67,8 +68,7 @@ def operator(fleets: FleetApi, namespace: str, values: dict[str, Any]) -> Iterat
     }
     program = Path(sys.executable).parent / rendered.container["command"][0]
     with log.open("wb") as out:
-        process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", program], env=env, stdout=out,
-                                   stderr=out)  # fmt: skip
+        process = subprocess.Popen(leashed([str(program)]), env=env, stdout=out, stderr=out)
     try:
         yield Running(process, log, [f"http://127.0.0.1:{port}{path}" for path in sorted(paths)])
     finally:

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from e2e.cluster import binaries, settings, store
 from e2e.cluster.pki import Authority, Pair, Subject, write_kubeconfig
+from tests.support.leash import leashed
 
 START_TIMEOUT_S = 120.0
 """Below the limit of a single test, so that the server's log is seen and not a stack dump."""
@@ -150,8 +151,7 @@ def _serving(pair: Pair, authority: Pair) -> list[str]:
 def _process(
     directory: Path, program: str, arguments: Sequence[str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    # setpriv has the kernel end the process if this one is killed: nothing is left behind.
-    command = ["setpriv", "--pdeathsig", "KILL", *_program(program), *arguments]
+    command = leashed([*_program(program), *arguments])
     with (directory / f"{program}.log").open("ab") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:

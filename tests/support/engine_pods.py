@@ -19,6 +19,7 @@ from typing import Any
 
 from paceline_operator.domain.contract import ADMIN_PORT, API_PORT, HEALTH_PORT
 from tests.support.fleet import deployment_status, pod_object, pod_status
+from tests.support.leash import leashed
 from tests.support.rest import MERGE, Rest
 from tests.support.tree import ROOT
 
@@ -75,7 +76,9 @@ def running_engine(service: str, token: str, directory: Path, *flags: str) -> It
         "--served-name=fleet", f"--host={ip}", f"--admin-token-file={token_file}", *flags,
     ]  # fmt: skip
     with (directory / f"{name}.log").open("wb") as sink:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink)
+        process = subprocess.Popen(
+            leashed(command), stdin=subprocess.DEVNULL, stdout=sink, stderr=sink
+        )
     pod = EnginePod(name, ip, process)
     try:
         limit = time.monotonic() + START_S

@@ -15,6 +15,8 @@ from queue import Empty, Queue
 
 import httpx
 
+from tests.support.leash import leashed
+
 FAST_LAW = "base_ms=2,per_token_ms=0.01"
 START_S = 90
 END_S = 60
@@ -95,7 +97,7 @@ def engine_server(
     simulated = ("--device=simulated", f"--step-coefficients={law}") if law else ()
     ports = ("--host=127.0.0.1", "--port=0", "--health-port=0", "--admin-port=0")
     process = subprocess.Popen(
-        [sys.executable, "-m", "paceline_engine", "serve", *simulated, *ports, *flags],
+        leashed([sys.executable, "-m", "paceline_engine", "serve", *simulated, *ports, *flags]),
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import yaml
 
 from tests.support.apiserver import free_ports
+from tests.support.leash import leashed
 
 T = TypeVar("T")
 END_S = 60.0
@@ -104,7 +105,7 @@ def operator_process(
     }
     with log.open("wb") as sink:
         process = subprocess.Popen(
-            [sys.executable, "-m", "paceline_operator.main"],
+            leashed([sys.executable, "-m", "paceline_operator.main"]),
             env=variables, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink,
         )  # fmt: skip
     try:
