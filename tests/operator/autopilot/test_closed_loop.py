@@ -242,6 +242,33 @@ def test_an_itl_target_no_replica_can_hold_costs_no_throughput() -> None:
     assert plant.replicas <= 2  # sized by what first tokens and throughput ask for
 
 
+def one_client(step_ms: float, per_row_ms: float, itl_ms: int) -> FleetPlant:
+    """Requests one after another: never two at once, whatever the engine's law."""
+    plant = FleetPlant(
+        policy=auto(5000, itl_ms, max_replicas=4, batch_min=32, batch_max=256, max_num_seqs=16),
+        step_time=lambda p, d, _k, _x: (step_ms + 0.5 * p + per_row_ms * d) / 1e3,
+        rate=lambda _: 0.0 if any(pod.engine.load for pod in plant.pods) else 4.0,
+        shape=Shape(prompt=(30, 60), output=(20, 30)),
+        replicas=1,
+    )
+    return plant
+
+
+@pytest.mark.parametrize(("step_ms", "per_row_ms"), [(130.0, 10.0), (20.0, 120.0)])
+def test_one_client_whose_tokens_are_too_slow_orders_no_replica(
+    step_ms: float, per_row_ms: float
+) -> None:
+    plant = one_client(step_ms, per_row_ms, itl_ms=120)
+    plant.run(240)
+    assert max(m.samples for m in plant.ticks[-1].slo) > 100
+    assert attained(plant, ITL) < 0.5
+    assert plant.replicas == 1
+    assert not [d for d in plant.moves() if d.knob is Knob.REPLICAS]
+    judged = plant.ticks[-1].feasibility
+    assert judged.feasible is False
+    assert "One sequence alone needs" in judged.message
+
+
 def test_a_ttft_target_no_replica_can_hold_does_not_end_scaling() -> None:
     plant = FleetPlant(
         policy=auto(300, 200, batch_max=1024, max_num_seqs=32),

@@ -49,3 +49,19 @@ def test_only_what_replicas_cannot_take_away_is_infeasible(
     assert s.itl_violated
     found = judge(s)
     assert found.feasible is feasible, found.message
+
+
+@pytest.mark.parametrize(("steps", "feasible"), [(480, False), (36, None)])
+def test_slow_decoding_of_one_is_known_before_steps_with_prompts_are(
+    steps: int, feasible: bool | None
+) -> None:
+    """One client alone seldom fills a budget; that its tokens are slow is plain all the same."""
+    alone = [(0.0, 1.0, 200.0, 0.0, 0.150)] * (steps // 12)
+    slices = tuple(
+        window(NOW - 5.0 * n - 5, NOW - 5.0 * n, steps={StepClass.DECODE_ONLY: moments(*alone)})
+        for n in reversed(range(12))
+    )
+    given, seen = auto(None, 100), fleet(slices=slices)
+    s = understand(given, seen, learned(given, seen, Memory(), NOW), NOW)
+    assert not s.model_trusted
+    assert judge(s).feasible is feasible

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES
 from paceline_operator.autopilot.capacity import alone_ttft_ms, around_ms
 from paceline_operator.autopilot.decision import Feasibility
 from paceline_operator.autopilot.situation import Situation
@@ -15,23 +16,35 @@ def judge(s: Situation) -> Feasibility:
             feasible=None, message=f"{phrases.no_objective(len(s.policy.objectives))}."
         )
     if not s.model_trusted:
+        alone = _alone_problem(s) if _knows_decoding(s) else None
+        if alone is not None:
+            return Feasibility(feasible=False, message=alone)
         return Feasibility(feasible=None, message="The step-time model is still learning.")
-    problem = _itl_problem(s) or _ttft_problem(s)
+    problem = _alone_problem(s) or _floor_problem(s) or _ttft_problem(s)
     if problem is not None:
         return Feasibility(feasible=False, message=problem)
     return Feasibility(feasible=True, message=_summary(s))
 
 
-def _itl_problem(s: Situation) -> str | None:
+def _knows_decoding(s: Situation) -> bool:
+    """Whether decoding of one sequence is known, whatever is of steps with prompt tokens."""
+    return s.plant.decode.steps >= ENOUGH_SAMPLES and s.plant.decode_trusted_at(1.0)
+
+
+def _alone_problem(s: Situation) -> str | None:
+    target, alone_ms = s.itl_target_ms, s.plant.decode_ms(1.0)
+    if target is None or alone_ms <= target:
+        return None
+    return (
+        f"One sequence alone needs {phrases.ms(alone_ms)} per token; the ITL target is "
+        f"{phrases.ms(target)}. Raise the target or use a faster device."
+    )
+
+
+def _floor_problem(s: Situation) -> str | None:
     target = s.itl_target_ms
     if target is None:
         return None
-    alone_ms = s.plant.decode_ms(1.0)
-    if alone_ms > target:
-        return (
-            f"One sequence alone needs {phrases.ms(alone_ms)} per token; the ITL target is "
-            f"{phrases.ms(target)}. Raise the target or use a faster device."
-        )
     floor = s.ladder().floor
     # With one sequence: what many of them add, more replicas take away.
     least_ms = s.plant.full_ms(floor, 1.0)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
+from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot import phrases
 from paceline_operator.autopilot.arbitration import Cause
+from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure
 from paceline_operator.autopilot.capacity import Bound
 from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.memory import Memory
@@ -21,6 +23,7 @@ LEAST_FACTOR = 0.3
 FACTOR_EVERY_S = 30.0
 LEAST_RPS = 0.001
 _QUIET_WINDOW_S = 10.0
+_BESIDE_EACH_OTHER = 1.5
 _ONE_MORE_FOR_QUEUE = (
     "First tokens, or whole answers, come too late and the budget can do no more: one more replica."
 )
@@ -150,11 +153,28 @@ def _feedback(s: Situation, *, feasible: bool) -> tuple[Reason, str] | None:
         return Reason.ITL_DECODE_BOUND, _ONE_MORE_TO_DECODE
     if s.since_capacity.length_s < _QUIET_WINDOW_S:
         return None
-    if feasible and s.cause is Cause.DECODE and s.stance.out_now:
+    if feasible and s.cause is Cause.DECODE and s.stance.out_now and _fewer_rows_help(s):
         return Reason.ITL_DECODE_BOUND, _ONE_MORE_TO_DECODE
     if _late_for_want_of_replicas(s):
         return Reason.TTFT_QUEUE, _ONE_MORE_FOR_QUEUE
     return None
+
+
+def _fewer_rows_help(s: Situation) -> bool:
+    """Whether sequences decode beside each other, so that another replica takes some over.
+
+    A handful of steps proves nothing, however slow.
+    """
+    rows = s.plant.workload.rows_p95
+    if rows < _BESIDE_EACH_OTHER or s.plant.decode_ms(1.0) > (s.itl_target_ms or float("inf")):
+        return False
+    known = s.plant.decode.steps >= ENOUGH_SAMPLES and s.plant.decode_trusted_at(rows)
+    return known or _itl_samples(s) >= ENOUGH_SAMPLES
+
+
+def _itl_samples(s: Situation) -> int:
+    found = s.policy.of_metric(SloMetric.ITL, SloMetric.TPOT)
+    return max((measure(each, s.since_change).samples for each in found), default=0)
 
 
 def _late_for_want_of_replicas(s: Situation) -> bool:
