@@ -435,6 +435,19 @@ def test_overdue_pods_do_not_hold_a_scale_in_back() -> None:
     assert limit.reason is Reason.PENDING_STUCK
 
 
+@pytest.mark.parametrize("serving", [0, 2])
+def test_a_pod_no_node_takes_is_a_limit_at_once_in_the_words_of_the_scheduler(
+    serving: int,
+) -> None:
+    said = "0/1 nodes are available: 1 Insufficient cpu."
+    new = pod(9, ready=False, ready_since_s=None, created_s=NOW - 5, no_room=said)
+    pods = (*(pod(n + 1) for n in range(serving)), new)
+    found = pilot.step(auto(max_replicas=2), calm(pods=pods), rested(), NOW).scaling_limit
+    assert found is not None
+    assert found.reason is Reason.UNSCHEDULABLE
+    assert found.message == f"No node has room for 1 pod: {said}"
+
+
 def test_recommend_shows_the_move_and_does_not_make_it() -> None:
     given_policy = auto(scaling_mode=Mode.RECOMMEND)
     tick = pilot.step(given_policy, calm(), rested(), NOW)

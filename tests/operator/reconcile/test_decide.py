@@ -327,3 +327,16 @@ def test_engines_that_have_not_answered_a_new_process_yet_stay_acknowledged() ->
     assert knobs.budget_status(took_over, first) == stored
     later = replace(took_over, is_settling=False)
     assert knobs.budget_status(later, first).acknowledged == 1
+
+
+def test_a_pod_without_room_limits_scaling_and_names_the_scheduler() -> None:
+    said = "0/1 nodes are available: 1 Insufficient cpu."
+    new = pod("c", ready=False, template_hash="t", created_s=NOW_S - 5,
+              problem=Problem("Unschedulable", said))  # fmt: skip
+    wanted = spec(slos=[{"name": "ttft", "metric": "TTFT", "targetMs": 500}],
+                  scaling={"mode": "Auto", "maxReplicas": 3})  # fmt: skip
+    plan = decide(seen(spec=wanted, pods=(A, B, new)), PLATFORM, is_due=True)
+    assert plan.tick is not None
+    limit = plan.tick.scaling_limit
+    assert limit is not None
+    assert (limit.reason.value, said in limit.message) == ("Unschedulable", True)

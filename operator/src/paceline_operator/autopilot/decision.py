@@ -73,6 +73,7 @@ class Reason(StrEnum):
     AT_MINIMUM = "AtMinimum"
     CAPACITY_PENDING = "CapacityPending"
     PENDING_STUCK = "PendingStuck"
+    UNSCHEDULABLE = "Unschedulable"
     DOWN_WINDOW = "DownWindow"
     KNOB_SQUEEZED = "KnobSqueezed"
     NO_HEADROOM = "NoHeadroom"

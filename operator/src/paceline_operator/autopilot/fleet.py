@@ -59,6 +59,7 @@ class PodObservation:
         created_s: Creation time.
         ready_since_s: When it last became ready, None while it is not.
         draining: Whether it is being emptied or deleted.
+        no_room: What the scheduler says of it while no node takes it, empty otherwise.
         data: Freshness of its last scrape.
         tunables: None where the engine has not answered yet.
         running: Running requests at the last scrape.
@@ -76,6 +77,7 @@ class PodObservation:
     created_s: float = 0.0
     ready_since_s: float | None = None
     draining: bool = False
+    no_room: str = ""
     data: DataClass = DataClass.ABSENT
     tunables: PodTunables | None = None
     running: int = 0

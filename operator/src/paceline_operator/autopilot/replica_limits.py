@@ -81,11 +81,21 @@ def condition(s: Situation, found: Limits, wish: tuple[int, int] | None) -> Scal
         wish: Replicas wanted, and how many would do; None where nobody can tell.
     """
     return (
-        _by_manual_floor(s, found)
+        _by_room(s)
+        or _by_manual_floor(s, found)
         or _by_maximum(found, wish)
         or _by_stuck_pods(s)
         or _by_pause(s, found, wish)
     )
+
+
+def _by_room(s: Situation) -> ScalingLimit | None:
+    """Pods that are wanted and no node takes, whatever they are wanted for."""
+    found = [pod.no_room for pod in s.fleet.pending if pod.no_room]
+    if not found:
+        return None
+    text = f"No node has room for {phrases.counted(len(found), 'pod')}: {found[0]}"
+    return ScalingLimit(reason=Reason.UNSCHEDULABLE, message=text)
 
 
 def _by_manual_floor(s: Situation, found: Limits) -> ScalingLimit | None:

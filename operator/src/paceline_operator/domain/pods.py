@@ -14,6 +14,7 @@ from paceline_operator.domain.names import (
     LABEL_COMPONENT,
 )
 
+UNSCHEDULABLE = "Unschedulable"
 FINISHED = frozenset({"Succeeded", "Failed"})
 _IMAGE_REASONS = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"}
@@ -168,8 +169,8 @@ def _creating_since_s(status: Mapping[str, Any]) -> float | None:
 
 def _problem(status: Mapping[str, Any]) -> Problem | None:
     scheduled = _condition(status, "PodScheduled")
-    if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
-        return Problem("Unschedulable", str(scheduled.get("message", "")))
+    if scheduled.get("status") == "False" and scheduled.get("reason") == UNSCHEDULABLE:
+        return Problem(UNSCHEDULABLE, str(scheduled.get("message", "")))
     ready = _condition(status, "Ready")
     for container in _containers(status):
         found = _container_problem(container, ready)

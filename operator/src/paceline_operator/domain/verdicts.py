@@ -11,7 +11,7 @@ from paceline_operator.api.choice import ConditionStatus
 from paceline_operator.api.conditions import ConditionType, Verdict, timestamp
 from paceline_operator.autopilot.decision import Tick
 from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.domain.pods import PodView, Problem
+from paceline_operator.domain.pods import UNSCHEDULABLE, PodView, Problem
 
 ABSENT = "Absent"
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
@@ -99,7 +99,7 @@ def _hindered(sight: Sight) -> Verdict | None:
 def _is_only_room(sight: Sight) -> bool:
     """Whether more pods find no room while enough serve: a limit, no failure of the fleet."""
     problem = sight.problem
-    return problem is not None and problem.reason == "Unschedulable" and _serves_enough(sight)
+    return problem is not None and problem.reason == UNSCHEDULABLE and _serves_enough(sight)
 
 
 def _serves_enough(sight: Sight) -> bool:

@@ -12,7 +12,7 @@ from paceline_operator.autopilot.knob_loop import KNOB_EVERY_S
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import policy_from_spec
 from paceline_operator.autopilot.replica_loop import REPLICA_EVERY_S
-from paceline_operator.domain.pods import PodView, template_hash
+from paceline_operator.domain.pods import UNSCHEDULABLE, PodView, template_hash
 from paceline_operator.reconcile.observed import Observed
 
 
@@ -54,6 +54,12 @@ def asked_anew(memory: Memory, now_s: float) -> Memory:
     )
 
 
+def _no_room(pod: PodView) -> str:
+    if pod.problem is None or pod.problem.reason != UNSCHEDULABLE:
+        return ""
+    return pod.problem.message or "the scheduler does not say why"
+
+
 def _pod(seen: Observed, pod: PodView) -> PodObservation:
     reading = seen.scrape.pods.get(pod.uid) if seen.scrape is not None else None
     base = PodObservation(
@@ -64,6 +70,7 @@ def _pod(seen: Observed, pod: PodView) -> PodObservation:
         created_s=pod.created_s,
         ready_since_s=pod.ready_since_s,
         draining=pod.deleting or pod.draining_since_s is not None,
+        no_room=_no_room(pod),
         tunables=seen.reports.get(pod.uid),
     )
     if reading is None:

@@ -8,7 +8,7 @@ from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.domain import desired, rollout
 from paceline_operator.domain.names import ANNOTATION_IMAGE, ANNOTATION_STARTUP
 from paceline_operator.domain.platform import Platform
-from paceline_operator.domain.pods import template_hash
+from paceline_operator.domain.pods import UNSCHEDULABLE, template_hash
 from paceline_operator.domain.tunables import Agreed
 from paceline_operator.reconcile.knobs import for_start
 from paceline_operator.reconcile.observed import Observed
@@ -49,7 +49,7 @@ def _render_input(
 def _surge_blocked(seen: Observed) -> bool:
     current = template_hash(seen.deployment)
     return seen.rolling_out and any(
-        pod.problem is not None and pod.problem.reason == "Unschedulable"
+        pod.problem is not None and pod.problem.reason == UNSCHEDULABLE
         for pod in seen.pods
         if pod.live and pod.template_hash == current
     )
