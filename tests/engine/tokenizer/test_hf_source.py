@@ -252,3 +252,18 @@ def test_post_processors_in_a_row_may_put_one_bos(tmp_path: Path) -> None:
     row = processors.Sequence([processors.ByteLevel(trim_offsets=False), around])
     loaded = load_tokenizer(str(saved(tiny(post_processor=row), tmp_path)))
     assert loaded.encode("ab") == [4, 2]
+
+
+@pytest.mark.behaviour(
+    "plain text never becomes a special token, not even where the vocabulary's merges make one",
+    report="prompt injection: text of a message turns into a control token",
+)
+def test_merges_cannot_forge_a_special_token(tmp_path: Path) -> None:
+    vocabulary = {"<": 0, "s": 1, ">": 2, "s>": 3, "<s>": 4}
+    library = Library(BPE(vocab=vocabulary, merges=[("s", ">"), ("<", "s>")]))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    library.decoder = decoders.ByteLevel()
+    library.add_special_tokens(["<s>"])
+    loaded = load_tokenizer(str(saved(library, tmp_path)))
+    assert loaded.encode("<s>") == [4]
+    assert loaded.encode("<s>", parse_special=False) == [0, 3]

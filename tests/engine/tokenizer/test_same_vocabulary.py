@@ -100,7 +100,9 @@ def assert_the_same(one: Tokenizer, other: Tokenizer) -> None:
     for text in texts():
         ids = one.encode(text)
         assert other.encode(text) == ids, repr(text[:80])
-        assert other.encode(text, parse_special=False) == one.encode(text, parse_special=False)
+        plain = one.encode(text, parse_special=False)
+        assert other.encode(text, parse_special=False) == plain
+        assert not {token.token_id for token in one.vocabulary.specials} & set(plain[1:])
         for skip in (True, False):
             assert other.decode(ids, skip_special=skip) == one.decode(ids, skip_special=skip)
     assert one.apply_chat_template(CHAT) == other.apply_chat_template(CHAT)
@@ -133,15 +135,18 @@ def sentence_pieces() -> tuple[list[str], list[float]]:
     """Tokens and scores as SentencePiece trains them: the earlier joined, the higher."""
     library = Library(BPE(unk_token="<unk>"))
     library.normalizer = normalizers.Replace(" ", "\u2581")
-    trainer = BpeTrainer(vocab_size=1_200, special_tokens=["<unk>"], show_progress=False)
+    trainer = BpeTrainer(
+        vocab_size=1_200, limit_alphabet=150, special_tokens=["<unk>"], show_progress=False
+    )
     library.train_from_iterator((f" {text}" for text in texts()), trainer)
     vocabulary = library.get_vocab()
     learnt = sorted((token for token in vocabulary if token != "<unk>"), key=vocabulary.__getitem__)
     learnt.sort(key=len)  # single characters come last in SentencePiece's order of ids
     joined = sorted((t for t in learnt if len(t) > 1), key=vocabulary.__getitem__)
     single = [token for token in learnt if len(token) == 1]
+    assert len(joined) > 1_000
     head = ["<unk>", "<s>", "<|im_end|>", *(f"<0x{byte:02X}>" for byte in range(256))]
-    pieces = joined + single
+    pieces = [token for token in joined + single if token not in head]
     return head + pieces, [0.0] * len(head) + [-float(n) for n in range(len(pieces))]
 
 
@@ -215,7 +220,10 @@ def test_sentence_pieces(tmp_path: Path, pieces: tuple[list[str], list[float]]) 
     library = piece_library(*pieces, "normalizer")
     ours = directory_of(library, tmp_path)
     assert_the_same(ours, tokenizer_from_metadata(piece_metadata(library, pieces[1])))
-    assert ours.encode("a b") == [1, *library.encode("a b", add_special_tokens=False).ids]
+    ids = ours.encode("The quick brown fox \U0001f6b4")
+    assert ids == [1, *library.encode("The quick brown fox \U0001f6b4").ids[1:]]
+    assert any(token_id > 258 and len(pieces[0][token_id]) > 2 for token_id in ids)
+    assert any(2 < token_id < 259 for token_id in ids)
 
 
 @pytest.mark.parametrize("form", ["normalizer", "always", "first", "never"])

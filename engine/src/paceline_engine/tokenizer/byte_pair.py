@@ -136,7 +136,9 @@ def build_bpe(
     vocabulary = {token: token_id for token_id, token in enumerate(tokens)}
     if len(vocabulary) != len(tokens):
         raise TokenizerLoadError("two ids share one token text")
-    pairs = [(left, right) for left, _, right in (merge.partition(" ") for merge in merges)]
+    forging = set(specials)  # plain text must not become one
+    halves = (merge.partition(" ") for merge in merges)
+    pairs = [(left, right) for left, _, right in halves if left + right not in forging]
     with library_errors("vocabulary and merges do not fit"):
         model = BPE(
             vocab=vocabulary,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -62,6 +62,25 @@ def pipeline_of(description: Json) -> Pipeline:
         f"{normalizer.get('type')} is not supported (supported: byte-level BPE without "
         "normalizer or with NFC, and SentencePiece's BPE)"
     )
+
+
+def without_forging(description: Json, added: Sequence[Json]) -> Json:
+    """The same without merges that make a special token out of plain text."""
+    specials = {token["content"] for token in added if token.get("special")}
+    model = description["model"]
+    merges = model.get("merges")
+    if not isinstance(merges, list):
+        return description
+    kept = [merge for merge in merges if _made_by(merge) not in specials]
+    return {**description, "model": {**model, "merges": kept}}
+
+
+def _made_by(merge: object) -> str:
+    """The token that a merge makes; merges are pairs, or texts with a space between."""
+    parts = merge.split(" ", 1) if isinstance(merge, str) else merge
+    if isinstance(parts, list) and all(isinstance(part, str) for part in parts):
+        return "".join(parts)
+    return ""  # the library says what is wrong with it
 
 
 def without_prefix(description: Json) -> BpeLibrary:

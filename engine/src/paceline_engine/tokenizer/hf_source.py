@@ -22,7 +22,12 @@ from paceline_engine.tokenizer.byte_pair import (
 )
 from paceline_engine.tokenizer.chat_template import ChatTemplate
 from paceline_engine.tokenizer.errors import TokenizerLoadError, UnsupportedTokenizerError
-from paceline_engine.tokenizer.hf_pipeline import Pipeline, pipeline_of, without_prefix
+from paceline_engine.tokenizer.hf_pipeline import (
+    Pipeline,
+    pipeline_of,
+    without_forging,
+    without_prefix,
+)
 from paceline_engine.tokenizer.hf_prompt import begin_of_sequence
 from paceline_engine.tokenizer.tokenizer import Tokenizer
 from paceline_engine.tokenizer.vocabulary import SpecialToken, Vocabulary, end_of_generation
@@ -62,8 +67,9 @@ def load_hf_directory(folder: Path) -> Tokenizer:
 
 
 def _load(folder: Path) -> Tokenizer:
-    description = read_json_object(folder / _FILE)
+    description: Json = read_json_object(folder / _FILE)
     pipeline = pipeline_of(description)
+    description = without_forging(description, _added(description))
     with library_errors("is broken"):
         library = BpeLibrary.from_str(json.dumps({**description, "post_processor": None}))
         library.encode(_TRIAL, add_special_tokens=False)
