@@ -120,7 +120,7 @@ def engine_server(
             process.stderr.close()
 
 
-def eventually(check: Callable[[], bool], within_s: float = 10) -> None:
+def eventually(check: Callable[[], bool], within_s: float = 60) -> None:
     """Waits for a state that another process reaches by itself."""
     deadline = time.monotonic() + within_s
     while not check():

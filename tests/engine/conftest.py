@@ -1,0 +1,11 @@
+"""Clients of engines that tests start: patient, for machines that are slow or busy."""
+
+from __future__ import annotations
+
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
+
+PATIENCE_S = 60.0
+
+# Every call without a timeout of its own has this one; its 5 s are short on a busy machine.
+for phase in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, phase, PATIENCE_S)
