@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from paceline_operator.kube.errors import ConflictError, KubeError, UnavailableError
@@ -36,3 +38,21 @@ async def test_failed_passes(
     ctx = made_context(FailingApi(), ObedientEngines(), NoMetrics())
     made = workers.Workers(ctx, 1)
     assert [await made._pass(KEY) for _ in delays] == delays
+
+
+async def test_a_conflict_is_told_once_it_is_no_chance(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A new fleet's Deployment changes under the first writes; they are simply made again."""
+
+    async def fail(_: Context, __: Key) -> float:
+        raise ConflictError("the object has been modified")
+
+    monkeypatch.setattr(workers, "tick", fail)
+    made = workers.Workers(made_context(FailingApi(), ObedientEngines(), NoMetrics()), 1)
+    with caplog.at_level(logging.INFO):
+        for _ in range(workers.CONFLICTS_BY_CHANCE):
+            await made._pass(KEY)
+        assert caplog.messages == []
+        await made._pass(KEY)
+    assert caplog.messages == ["d/chat: the object has been modified"]

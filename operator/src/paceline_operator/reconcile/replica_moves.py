@@ -118,7 +118,11 @@ async def _scale(ctx: Context, seen: Observed, replicas: int) -> None:
             f"{scale.name} was scaled to {scale.replicas} by someone else meanwhile"
         )
     await write_scale(ctx.client, scale, replicas)
-    log.info("scaled %s/%s from %d to %d", seen.namespace, seen.name, scale.replicas, replicas)
+    # The first write of a new fleet only takes the field over: nothing is scaled by it.
+    level = logging.INFO if replicas != scale.replicas else logging.DEBUG
+    log.log(
+        level, "scaled %s/%s from %d to %d", seen.namespace, seen.name, scale.replicas, replicas
+    )
     deployment = await fetch(ctx.client, DEPLOYMENT, seen.namespace, scale.name)
     if deployment is not None:
         ctx.store.put(DEPLOYMENT, deployment)

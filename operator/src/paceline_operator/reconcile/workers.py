@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 60.0
+CONFLICTS_BY_CHANCE = 3
 
 
 @dataclass(slots=True)
@@ -63,7 +64,9 @@ class Workers:
         except LeaseLostError:
             raise
         except (ConflictError, NotFoundError) as error:
-            log.info("%s/%s: %s", *key, error)
+            # Who writes first is chance, and the next pass looks again; again and again is none.
+            is_chance = self._failures.get(key, 0) < CONFLICTS_BY_CHANCE
+            log.log(logging.DEBUG if is_chance else logging.INFO, "%s/%s: %s", *key, error)
             self.ctx.session(key).resynced_at_s = NEVER
             return self._failed(key, "conflict")
         except UnavailableError as error:
