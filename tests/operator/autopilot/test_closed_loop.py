@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -267,6 +269,44 @@ def test_one_client_whose_tokens_are_too_slow_orders_no_replica(
     judged = plant.ticks[-1].feasibility
     assert judged.feasible is False
     assert "One sequence alone needs" in judged.message
+
+
+def overloaded(stalled: float, **more: Any) -> FleetPlant:
+    """Twice what two replicas hold, on a busy machine: some steps take twice as long."""
+    chance = random.Random(1)
+
+    def law(prefill: float, rows: float, _k: float, _x: float) -> float:
+        took_s = (106 + 4.22 * prefill + 13 * rows) / 1e3 * chance.uniform(0.9, 1.1)
+        return 2 * took_s if chance.random() < stalled else took_s
+
+    given = policy(
+        16700, 500, **{"scaling_mode": Mode.OFF, "replicas": 2, "batch_min": 32, "batch_max": 512,
+                       "batch_initial": 160, "max_num_seqs": 16, **more},
+    )  # fmt: skip
+    shape = Shape(prompt=(240, 440), output=(16, 30))
+    return FleetPlant(policy=given, step_time=law, rate=lambda _: 1.05, shape=shape)
+
+
+@pytest.mark.parametrize("stalled", [0.0, 0.06, 0.1])
+def test_where_no_budget_meets_both_objectives_the_budget_comes_to_rest(stalled: float) -> None:
+    plant = overloaded(stalled)
+    plant.run(600)
+    assert len(plant.moves(300.0)) <= 2
+    assert plant.replicas == 2
+    tick = plant.ticks[-1]
+    assert tick.feasibility.feasible is False
+    assert "no budget meets the objectives, only replicas help, and scaling is Off" in (
+        tick.feasibility.message
+    )
+    assert tick.scaling_limit is not None
+    assert tick.scaling_limit.reason is Reason.MODE_OFF
+
+
+def test_overload_that_replicas_may_answer_is_answered_by_them() -> None:
+    plant = overloaded(0.06, scaling_mode=Mode.AUTO, max_replicas=8, cold_start_prior_s=15.0)
+    plant.run(420)
+    assert plant.replicas >= 4
+    assert plant.ticks[-1].feasibility.feasible is not False
 
 
 def test_a_ttft_target_no_replica_can_hold_does_not_end_scaling() -> None:

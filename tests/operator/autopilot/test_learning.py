@@ -99,6 +99,12 @@ def test_a_budget_is_not_proven_by_engines_without_it(budgets: tuple[int, ...]) 
     assert learn(running(640, 640), Memory(raised_at_s=995.0)).proven_budget == 0
 
 
+def test_what_itl_refused_of_another_template_is_forgotten() -> None:
+    memory = Memory(template_hash="old", refused_budget=112, refused_at_s=900.0)
+    assert learned(auto(), fleet(template_hash="old"), memory, 950.0).refused_budget == 112
+    assert learned(auto(), fleet(template_hash="new"), memory, 950.0).refused_budget == 0
+
+
 def test_manual_replicas_are_dated() -> None:
     given = auto(replicas=4)
     memory = learned(given, fleet(), Memory(), 500.0)

@@ -448,6 +448,18 @@ def test_a_pod_no_node_takes_is_a_limit_at_once_in_the_words_of_the_scheduler(
     assert found.message == f"No node has room for 1 pod: {said}"
 
 
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [(Mode.OFF, Reason.MODE_OFF), (Mode.RECOMMEND, Reason.RECOMMEND_ONLY), (Mode.AUTO, None)],
+)
+def test_a_mode_that_keeps_replicas_from_coming_is_a_limit(
+    mode: Mode, reason: Reason | None
+) -> None:
+    given_policy = auto(tuning_mode=Mode.OFF, scaling_mode=mode, max_replicas=20)
+    found = pilot.step(given_policy, late_first_tokens(), rested(), NOW).scaling_limit
+    assert (None if found is None else found.reason) is reason
+
+
 def test_recommend_shows_the_move_and_does_not_make_it() -> None:
     given_policy = auto(scaling_mode=Mode.RECOMMEND)
     tick = pilot.step(given_policy, calm(), rested(), NOW)

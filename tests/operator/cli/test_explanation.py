@@ -25,6 +25,18 @@ def test_without_samples_it_says_since_when() -> None:
     assert said == "first-token (TTFT p95): no samples yet; the target is 1.50 s."
 
 
+def test_it_says_which_budget_a_step_was_computed_for() -> None:
+    model = {**STATUS["model"], "budget": 32}
+    said = " ".join(explain(service({**STATUS, "model": model}), NOW).considered)
+    assert "A step that uses the whole budget of 32 tokens takes 212 ms" in said
+
+
+def test_one_sample_is_one() -> None:
+    slo = {**STATUS["slos"][0], "samples": 1}
+    (said,) = explain(service({**STATUS, "slos": [slo]}), NOW).measured
+    assert "over 1 sample, 30s ago" in said
+
+
 def test_it_says_what_was_considered() -> None:
     said = " ".join(explain(service(), NOW).considered)
     assert "trusted, from 812 engine steps" in said

@@ -47,6 +47,15 @@ def test_explain_speaks_in_sentences(fleets: FleetApi) -> None:
     assert "budget Lower (ItlPrefillBound, limited by AtFloor)" in done.stdout
 
 
+def test_explain_keeps_each_sentence_on_one_line_where_no_terminal_reads_it(
+    fleets: FleetApi,
+) -> None:
+    lines = run(fleets.server.kubeconfig, "explain", "chat").stdout.splitlines()
+    said = json.loads(run(fleets.server.kubeconfig, "explain", "chat", "--json").stdout)
+    assert [line for line in lines if line.endswith(said["changes"][0][-40:])]
+    assert all("as sentences with figures are." not in line or len(line) > 160 for line in lines)
+
+
 def test_explain_as_json(fleets: FleetApi) -> None:
     document = json.loads(run(fleets.server.kubeconfig, "explain", "chat", "--json").stdout)
     assert set(document) >= {"summary", "measured", "considered", "binding", "changes", "status"}

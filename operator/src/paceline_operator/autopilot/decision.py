@@ -76,6 +76,7 @@ class Reason(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     DOWN_WINDOW = "DownWindow"
     KNOB_SQUEEZED = "KnobSqueezed"
+    OVERLOADED = "Overloaded"
     NO_HEADROOM = "NoHeadroom"
     MODEL_LEARNING = "ModelLearning"
     INFEASIBLE = "Infeasible"
@@ -173,7 +174,8 @@ class ModelEstimate:
         per_kv_token_ms: Of one resident KV token.
         per_chunk_context_ms: Of one (chunk token x context token).
         decode_step_ms: Predicted decode-only step at the present p95 load, None unknown.
-        budget_step_ms: Predicted step at the present budget, None unknown.
+        budget: The present budget.
+        budget_step_ms: Predicted step that uses all of it, None unknown.
         budget_cap: Largest budget the model allows under the ITL target, None unknown.
         capacity_rps: Requests per second one replica holds within the objectives.
         steps: Steps behind the estimate (with forgetting).
@@ -186,6 +188,7 @@ class ModelEstimate:
     per_kv_token_ms: float
     per_chunk_context_ms: float
     decode_step_ms: float | None = None
+    budget: int | None = None
     budget_step_ms: float | None = None
     budget_cap: int | None = None
     capacity_rps: float | None = None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from paceline_operator.api.v1alpha1 import Mode, Pause
 from paceline_operator.autopilot import phrases
 from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES
 from paceline_operator.autopilot.capacity import alone_ttft_ms, around_ms
-from paceline_operator.autopilot.decision import Feasibility
+from paceline_operator.autopilot.decision import Feasibility, Knob
 from paceline_operator.autopilot.situation import Situation
 
 
@@ -24,6 +25,34 @@ def judge(s: Situation) -> Feasibility:
     if problem is not None:
         return Feasibility(feasible=False, message=problem)
     return Feasibility(feasible=True, message=_summary(s))
+
+
+def within_limits(s: Situation, judged: Feasibility) -> Feasibility:
+    """The same, with the demand and the replicas there may be taken into account."""
+    if judged.feasible is not True or s.overload is None:
+        return judged
+    barrier = _barrier(s)
+    if barrier is None:
+        return judged
+    offered, holds = s.overload
+    said = phrases.overload(offered, len(s.fleet.serving), holds)
+    return Feasibility(feasible=False, message=f"{said}, and {barrier}.")
+
+
+def _barrier(s: Situation) -> str | None:
+    """What keeps more replicas from coming, None where nothing does."""
+    most = s.policy.max_replicas
+    if Knob.REPLICAS.value in s.fleet.yielded:
+        return "replicas are left to another writer"
+    if s.policy.scaling_mode is Mode.OFF:
+        return "scaling is Off"
+    if s.policy.scaling_mode is Mode.RECOMMEND:
+        return "scaling only recommends"
+    if s.policy.pause in (Pause.OUT, Pause.ALL):
+        return "scaling is paused"
+    if most is not None and len(s.fleet.serving) >= most:
+        return f"maxReplicas is {most}"
+    return None
 
 
 def _knows_decoding(s: Situation) -> bool:

@@ -106,6 +106,9 @@ def _noted(s: Situation, wish: Move, trimmed: Memory) -> Memory:
     memory = replace(wish.memory or trimmed, knob_at_s=s.now_s, margin_at_s=s.now_s)
     before, after = s.knobs, wish.tunables or s.knobs
     if _lowers(before, after):
+        if wish.reason in (Reason.ITL_PREFILL_BOUND, Reason.ABOVE_MODEL_CAP):
+            budget = before.max_num_batched_tokens
+            memory = replace(memory, refused_budget=budget, refused_at_s=s.now_s)
         return replace(memory, lowered_at_s=s.now_s)
     return replace(memory, raised_at_s=s.now_s)
 

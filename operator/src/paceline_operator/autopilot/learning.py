@@ -41,6 +41,7 @@ def _for_template(memory: Memory, template_hash: str) -> Memory:
         decode_fit=FitMemory(),
         prefill_fit=FitMemory(),
         proven_budget=0,
+        refused_budget=0,
         capacity_factor=1.0,
         cold_starts_s=(),
     )

@@ -58,6 +58,8 @@ class Memory:
         replica_at_s: Last run of the replica loop.
         lowered_at_s: Last decrease of a live knob.
         raised_at_s: Last increase of a live knob.
+        refused_budget: Budget last lowered because it breaks the ITL target, 0 for none.
+        refused_at_s: When that was.
         squeezed_seqs: Running cap to go back to while a decode-bound squeeze lasts.
         squeezed_replicas: Serving replicas when it was squeezed.
         scaled_out_at_s: Last scale-out.
@@ -88,6 +90,8 @@ class Memory:
     replica_at_s: float = 0.0
     lowered_at_s: float = 0.0
     raised_at_s: float = 0.0
+    refused_budget: int = 0
+    refused_at_s: float = 0.0
     squeezed_seqs: int | None = None
     squeezed_replicas: int = 0
     scaled_out_at_s: float = 0.0

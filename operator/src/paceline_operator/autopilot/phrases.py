@@ -15,6 +15,14 @@ def rps(value: float) -> str:
     return f"{value:.2f} requests/s" if value < 10 else f"{value:.0f} requests/s"
 
 
+def overload(offered: float, replicas: int, holds: float) -> str:
+    """That more is asked for than any budget carries within the objectives."""
+    return (
+        f"{rps(offered)} are offered, {replicas} x {rps(holds)} fit: no budget meets the "
+        "objectives, only replicas help"
+    )
+
+
 def counted(number: int, noun: str) -> str:
     """`1 replica`, `3 replicas`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

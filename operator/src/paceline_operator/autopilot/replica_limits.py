@@ -85,6 +85,7 @@ def condition(s: Situation, found: Limits, wish: tuple[int, int] | None) -> Scal
         or _by_manual_floor(s, found)
         or _by_maximum(found, wish)
         or _by_stuck_pods(s)
+        or _by_mode(s, wish)
         or _by_pause(s, found, wish)
     )
 
@@ -125,6 +126,17 @@ def _by_stuck_pods(s: Situation) -> ScalingLimit | None:
         f"{s.cold_start_s:.0f} s; see the condition Ready for the cause."
     )
     return ScalingLimit(reason=Reason.PENDING_STUCK, message=text)
+
+
+def _by_mode(s: Situation, wish: tuple[int, int] | None) -> ScalingLimit | None:
+    """Where the user keeps the autopilot from ordering what demand asks for."""
+    reasons = {Mode.OFF: Reason.MODE_OFF, Mode.RECOMMEND: Reason.RECOMMEND_ONLY}
+    reason = reasons.get(s.policy.scaling_mode)
+    if wish is None or reason is None or wish[0] <= s.fleet.desired_replicas:
+        return None
+    asked, mode = phrases.counted(wish[0], "replica"), s.policy.scaling_mode.value
+    text = f"Demand asks for {asked}, but the scaling mode is {mode}."
+    return ScalingLimit(reason=reason, message=text)
 
 
 def _by_pause(s: Situation, found: Limits, wish: tuple[int, int] | None) -> ScalingLimit | None:

@@ -24,6 +24,7 @@ from paceline_operator.autopilot.workload import observe
 REPLICA_EVERY_S = 15.0
 RECENT_S = 60.0
 SETTLE_S = 20.0
+OVERLOAD_S = 120.0
 RELIABLE_SD = 0.25
 BACK_OFF = 0.8
 RAISE_FACTOR = 1.25
@@ -240,6 +241,21 @@ class Situation:
         terms = replace(self.terms(budget), ttft_ms=ttft_ms, itl_ms=itl_ms)
         rps, limit = capacity_rps(self.plant, terms)
         return rps * self.memory.capacity_factor, limit
+
+    @cached_property
+    def overload(self) -> tuple[float, float] | None:
+        """Requests per second offered, and what one replica holds, where no budget fits them.
+
+        Over two minutes: what comes and goes sooner is the affair of budget and queue.
+        """
+        if not self.model_trusted or not self.fleet.serving or self.ttft_target_ms is None:
+            return None
+        window, work = self.fleet.last(OVERLOAD_S), self.plant.workload
+        if window.length_s < OVERLOAD_S / 2:
+            return None
+        offered = window.rate(Counter.PROMPT_TOKENS_RECEIVED) / max(1.0, work.prompt_mean)
+        holds = self.capacity_at(self.cap_or_floor)[0]
+        return (offered, holds) if offered > holds * len(self.fleet.serving) else None
 
     @cached_property
     def coming_budget(self) -> int:

@@ -15,6 +15,7 @@ DEAD_BAND = 0.10
 RAISE_COOLDOWN_S = 10.0
 UNPROVEN_COOLDOWN_S = 30.0
 RAISE_AFTER_LOWER_S = 30.0
+REFUSED_LASTS_S = 1800.0
 LATE_SHARE = 0.5
 PRESSURE_SHARE = 0.9
 
@@ -29,6 +30,9 @@ def raise_budget(s: Situation) -> Move | None:
     if stopped is not None:
         return stopped
     now, cap, ladder = s.knobs.max_num_batched_tokens, s.cap_or_floor, s.ladder()
+    if _refused(s, ladder.next_up(now)):
+        text = f"The budget stays {now}: {s.memory.refused_budget} tokens broke the ITL target."
+        return hold(s, Reason.OVERLOADED, f"{_overload_text(s)}. {text}")
     proven = max(ladder.next_up(now), ladder.down(RAISE_FACTOR * s.memory.proven_budget))
     budget = ladder.down(min(cap, proven))
     if budget <= now:
@@ -36,6 +40,17 @@ def raise_budget(s: Situation) -> Move | None:
     message = f"Budget {now} -> {budget}: {why} A full step then takes {step_text(s, budget)}."
     guard = Reason.AT_MODEL_CAP if budget == cap else Reason.NOT_PROVEN
     return budget_move(s, budget, reason, message, guard=guard)
+
+
+def _refused(s: Situation, budget: int) -> bool:
+    """Whether a raise would only go back to what ITL has refused, with a queue either way."""
+    lately = s.now_s - s.memory.refused_at_s < REFUSED_LASTS_S
+    return s.overload is not None and lately and budget >= s.memory.refused_budget > 0
+
+
+def _overload_text(s: Situation) -> str:
+    offered, holds = s.overload or (0.0, 0.0)
+    return phrases.overload(offered, len(s.fleet.serving), holds)
 
 
 def _no_room(s: Situation, why: str) -> Move | None:

@@ -85,7 +85,7 @@ def _measured(slo: SloStatus, now: datetime) -> str:
     return (
         f"{name} is {verdict}: {wording.share(slo.attainment_percent)} within {target}, "
         f"{slo.percentile} % wanted; measured {wording.latency(slo.measured_ms)} over "
-        f"{slo.samples} samples, {wording.age(slo.measured_at, now)} ago."
+        f"{wording.counted(slo.samples, 'sample')}, {wording.age(slo.measured_at, now)} ago."
     )
 
 
@@ -98,7 +98,8 @@ def _considered(status: InferenceServiceStatus) -> tuple[str, ...]:
     said.append(_law(model))
     if model.get("budgetStepMs") is not None:
         said.append(
-            f"A step that uses the whole budget takes {wording.latency(model['budgetStepMs'])}, "
+            f"A step that uses the whole budget{_of(model)} takes "
+            f"{wording.latency(model['budgetStepMs'])}, "
             f"one that only decodes {wording.latency(model.get('decodeStepMs'))}."
         )
     if model.get("budgetCap") is not None:
@@ -108,6 +109,12 @@ def _considered(status: InferenceServiceStatus) -> tuple[str, ...]:
             f"One replica holds {model['capacityRps']:.2f} requests/s within the objectives."
         )
     return tuple(said)
+
+
+def _of(model: Mapping[str, Any]) -> str:
+    """Which budget: the header's may be newer, or wait to be acknowledged."""
+    budget = model.get("budget")
+    return "" if budget is None else f" of {budget:.0f} tokens"
 
 
 def _figures(status: InferenceServiceStatus) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from paceline_operator.cli.service import Reader, Service, connected
 from paceline_operator.cli.wording import utc_now
 
 WATCH_EVERY_S = 2.0
+UNLIMITED = 10_000
 
 app = typer.Typer(
     name="kubectl-paceline",
@@ -102,7 +103,10 @@ async def _explain(name: str, namespace: str | None, context: str | None, *, as_
     if as_json:
         _print_json(document.explanation_document(service, found))
     else:
-        _console().print(found.text(), highlight=False, markup=False)
+        console = _console()
+        console.print(
+            found.text(), highlight=False, markup=False, soft_wrap=not console.is_terminal
+        )
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
@@ -121,6 +125,6 @@ def _print_json(value: dict[str, Any]) -> None:
 
 
 def _console() -> Console:
-    """A terminal's own width; wide where output goes into a file or a pipe."""
+    """A terminal's own width; no limit where output goes into a file or a pipe."""
     console = Console()
-    return console if console.is_terminal else Console(width=160)
+    return console if console.is_terminal else Console(width=UNLIMITED)

@@ -30,6 +30,11 @@ def number(value: float | None) -> str:
     return NONE if value is None else f"{value:.0f}"
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 sample`, `2 samples`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def figure(value: object) -> str:
     """One input of a decision: numbers as short as they are exact, words as they are."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
