@@ -210,6 +210,27 @@ def test_what_is_unused_for_the_retention_time_is_dropped() -> None:
     assert pool.admit(4, range(5), A, 31.9) == 0, "an admission expires first"
 
 
+@pytest.mark.behaviour(
+    "what a failed request computed is found by nobody and overwritten",
+    report="vllm #53029 as a kind: rows that are not finite outlived their request",
+)
+def test_what_must_serve_nobody_is_withdrawn_and_wiped() -> None:
+    pool = BlockPool(8, SIZE)
+    left_behind(pool, 1, range(5))
+    computed(pool, 2, range(10))
+    computed(pool, 3, range(10))
+    shared, own = set(pool.table(2)[:2]), pool.table(2)[2]
+    assert shared < set(pool.table(3))
+    assert pool.release(2, 1.0, keep=False) == 3
+    assert pool.take_wipes() == (own,)
+    assert computed(pool, 4, range(5), 1.0) == 0
+    pool.release(3, 1.0)
+    pool.release(4, 1.0)
+    pool.check_integrity()
+    assert pool.num_cached == 1, "what request 4 computed anew"
+    assert pool.take_wipes() == (), "the last holder did not fail"
+
+
 def test_a_fork_shares_every_block_and_takes_none() -> None:
     pool = BlockPool(8, SIZE)
     tokens = list(range(10))

@@ -1,11 +1,11 @@
-"""Keys are computed once, and remembered for the very same tokens only."""
+"""Keys are computed once, in order."""
 
 from __future__ import annotations
 
 import pytest
 
 from paceline_engine.kvcache import prefix_chain
-from paceline_engine.kvcache.prefix_chain import REMEMBERED, ChainMemory, PrefixChain
+from paceline_engine.kvcache.prefix_chain import PrefixChain
 from paceline_engine.kvcache.prefix_key import block_key, root_key
 from paceline_engine.request import CacheScope
 
@@ -41,29 +41,3 @@ def test_a_fork_goes_its_own_way(hashed: list[list[int]]) -> None:
     assert child.key(1, [1, 2, 9, 9]) != chain.key(1, [1, 2, 3, 4])
     assert child.key(0, [1, 2]) == chain.key(0, [1, 2])
     assert hashed == [[1, 2], [3, 4], [9, 9]]
-
-
-def test_a_refused_request_is_not_hashed_again(hashed: list[list[int]]) -> None:
-    memory, tokens = ChainMemory("r", 2), [1, 2, 3]
-    chain = memory.take(7, tokens, SCOPE)
-    chain.key(0, tokens)
-    memory.keep(7, tokens, SCOPE, chain)
-    assert memory.take(7, tokens, SCOPE) is chain
-    assert len(hashed) == 1
-
-
-def test_a_chain_is_for_the_same_tokens_and_scope_only() -> None:
-    memory, tokens = ChainMemory("r", 2), [1, 2, 3]
-    for other_tokens, scope in ((list(tokens), SCOPE), (tokens, CacheScope(tenant="b"))):
-        chain = memory.take(7, tokens, SCOPE)
-        memory.keep(7, tokens, SCOPE, chain)
-        assert memory.take(7, other_tokens, scope) is not chain
-
-
-def test_only_a_few_are_remembered() -> None:
-    memory, tokens = ChainMemory("r", 2), [1, 2, 3]
-    chains = [memory.take(owner, tokens, SCOPE) for owner in range(REMEMBERED + 1)]
-    for owner, chain in enumerate(chains):
-        memory.keep(owner, tokens, SCOPE, chain)
-    assert memory.take(0, tokens, SCOPE) is not chains[0]
-    assert memory.take(1, tokens, SCOPE) is chains[1]

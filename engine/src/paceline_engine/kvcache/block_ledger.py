@@ -16,9 +16,16 @@ class BlockLedger:
 
     Args:
         num_blocks: Blocks there are.
+
+    Attributes:
+        gains: Times that a findable block became held, or a held one findable.
+        changes: Those, and times that a findable block was let go or became unfindable: while
+            it stays, a look-up finds the same blocks, and the same of them held.
     """
 
     def __init__(self, num_blocks: int) -> None:
+        self.gains = 0
+        self.changes = 0
         self._free = list(range(num_blocks - 1, -1, -1))
         self._cached = LruBlocks()
         self._index = PrefixIndex(num_blocks)
@@ -52,6 +59,10 @@ class BlockLedger:
         """Whether somebody holds the block."""
         return self._references[block] > 0
 
+    def num_holders(self, block: int) -> int:
+        """Tables that hold the block."""
+        return self._references[block]
+
     def is_shared(self, block: int) -> bool:
         """Whether others than one holder read the block, or could find it."""
         return self._references[block] > 1 or self._index.has(block)
@@ -62,7 +73,8 @@ class BlockLedger:
 
     def publish(self, block: int, key: bytes) -> None:
         """Makes a held, filled block findable; of several with one key the first stays so."""
-        self._index.publish(block, key)
+        if self._index.publish(block, key):
+            self._gain()
 
     def take(self, count: int, scope: CacheScope) -> list[int]:
         """Gives out blocks that nobody holds: free ones, then the longest unused cached ones.
@@ -86,6 +98,7 @@ class BlockLedger:
             if not self._references[block]:
                 self._cached.remove(block)
                 self._num_held += 1
+                self._gain()
             self._references[block] += 1
 
     def drop(self, block: int, now_s: float, *, wipe: bool) -> None:
@@ -103,6 +116,7 @@ class BlockLedger:
         self._left_at_s[block] = now_s
         if self._index.has(block):
             self._cached.add(block, now_s)
+            self.changes += 1
             return
         self._free.append(block)
         if wipe:
@@ -118,13 +132,13 @@ class BlockLedger:
     def expire(self, limit_s: float) -> None:
         """Frees cached blocks unused since `limit_s` or before."""
         for block in self._cached.pop_unused_since(limit_s):
-            self._index.withdraw(block)
+            self._withdraw(block)
             self._free.append(block)
 
     def withdraw(self, block_ids: Iterable[int]) -> None:
         """Makes held blocks unfindable."""
         for block in block_ids:
-            self._index.withdraw(block)
+            self._withdraw(block)
 
     def forget(self, selection: Selection, now_s: float) -> tuple[list[int], int]:
         """Frees cached blocks of a selection; takes time in proportion to the pool.
@@ -143,7 +157,7 @@ class BlockLedger:
         freed = [block for block in stale if block in self._cached]
         for block in freed:
             self._cached.remove(block)
-            self._index.withdraw(block)
+            self._withdraw(block)
             self._free.append(block)
         for block in stale:
             self._writer[block] = None
@@ -173,5 +187,13 @@ class BlockLedger:
 
     def _evict(self) -> int:
         block = self._cached.pop_oldest()
-        self._index.withdraw(block)
+        self._withdraw(block)
         return block
+
+    def _withdraw(self, block: int) -> None:
+        self._index.withdraw(block)
+        self.changes += 1
+
+    def _gain(self) -> None:
+        self.gains += 1
+        self.changes += 1

@@ -8,12 +8,13 @@ the pool but `purge` and the checks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from paceline_engine.kvcache.block_ledger import BlockLedger
 from paceline_engine.kvcache.block_table import BlockTable
 from paceline_engine.kvcache.integrity import KvIntegrityError
-from paceline_engine.kvcache.prefix_chain import ChainMemory, PrefixChain
+from paceline_engine.kvcache.lookup import Lookup, LookupMemory
 from paceline_engine.kvcache.purge import Purged, Selection
 from paceline_engine.request import CacheScope
 
@@ -54,7 +55,7 @@ class BlockPool:
         self.queries_tokens = 0
         self.hits_tokens = 0
         self._retention_s = retention_s
-        self._chains = ChainMemory(revision, block_size) if prefix_caching else None
+        self._lookups = LookupMemory(revision, block_size) if prefix_caching else None
         self._ledger = BlockLedger(num_blocks)
         self._tables: dict[int, BlockTable] = {}
 
@@ -119,21 +120,59 @@ class BlockPool:
         if owner in self._tables:
             raise ValueError(f"request {owner} holds blocks already")
         self.expire(now_s)
-        chain = self._chains.take(owner, token_ids, scope) if self._chains else None
-        hits = self._find(chain, token_ids) if chain and read_cache else []
-        fresh = self.blocks_for(len(token_ids)) - len(hits)
-        unused = sum(not self._ledger.is_held(block) for block in hits)
-        if fresh + spare > self.num_available - unused:
-            if self._chains and chain:
-                self._chains.keep(owner, token_ids, scope, chain)
+        lookup = self._lookups.take(owner, token_ids, scope) if self._lookups else None
+        hits = self._hits(lookup if read_cache else None, len(token_ids), spare)
+        if hits is None:
+            self._keep(owner, lookup)
             return None
         self._ledger.share(hits)
-        block_ids = hits + self._ledger.take(fresh, scope)
-        self._tables[owner] = BlockTable(scope, chain, block_ids, num_filled=len(hits))
-        if chain and read_cache and counts:
+        fresh = self._ledger.take(self.blocks_for(len(token_ids)) - len(hits), scope)
+        chain = lookup.chain if lookup else None
+        self._tables[owner] = BlockTable(scope, chain, hits + fresh, num_filled=len(hits))
+        if lookup and read_cache and counts:
             self.queries_tokens += len(token_ids)
             self.hits_tokens += len(hits) * self.block_size
         return len(hits) * self.block_size
+
+    def missing(
+        self,
+        owner: int,
+        token_ids: Sequence[int],
+        scope: CacheScope,
+        *,
+        spare: int = 0,
+        read_cache: bool = True,
+        without: Iterable[int] = (),
+    ) -> int:
+        """Blocks that must become available before `admit` gives these tokens room.
+
+        Cheap while nothing changes in what the prompt finds; else a look-up.
+
+        Args:
+            owner: As for `admit`, like the next ones.
+            token_ids: Passed as the same object again, nothing is computed twice.
+            scope: With whom its blocks may be shared.
+            spare: Blocks that must still be available afterwards.
+            read_cache: Whether hits are wanted.
+            without: Owners that would be released before; what only they hold is available
+                then, and the prompt's hits among it must be taken from there.
+
+        Returns:
+            0 if it would get in.
+        """
+        leaving = self._only_held_by(without)
+        num_held = 0
+        if self._lookups and read_cache:
+            lookup = self._lookups.take(owner, token_ids, scope)
+            held = lookup.held_now(self._ledger, self.block_size)
+            num_held = len(held) - len(leaving.intersection(held))
+            self._lookups.keep(owner, lookup)
+        needed = self.blocks_for(len(token_ids)) - num_held + spare
+        return max(0, needed - self.num_available - len(leaving))
+
+    def freed_by(self, owners: Iterable[int]) -> int:
+        """Blocks that would become available were these owners released: nobody else has them."""
+        return len(self._only_held_by(owners))
 
     def grow(self, owner: int, num_tokens: int) -> bool:
         """Lets the owner's table cover `num_tokens` tokens; all or nothing.
@@ -226,17 +265,25 @@ class BlockPool:
         table.num_filled = min(table.num_filled, shared[0])
         return tuple(self._replace(table, index, now_s) for index in shared)
 
-    def release(self, owner: int, now_s: float) -> int:
+    def release(self, owner: int, now_s: float, *, keep: bool = True) -> int:
         """Lets go of all blocks of the owner; returns how many it had, 0 if unknown.
 
         Findable ones that nobody else holds are kept, a sequence's tail to be given up
         before its head; the others are free.
+
+        Args:
+            owner: Whose.
+            now_s: Time.
+            keep: False where what it computed must serve nobody: its blocks become
+                unfindable, shared ones too, and `take_wipes` names those that are let go.
         """
         table = self._tables.pop(owner, None)
         if table is None:
             return 0
+        if not keep:
+            self._ledger.withdraw(table.block_ids)
         for block in reversed(table.block_ids):
-            self._ledger.drop(block, now_s, wipe=table.is_cleared)
+            self._ledger.drop(block, now_s, wipe=table.is_cleared or not keep)
         return len(table.block_ids)
 
     def expire(self, now_s: float) -> None:
@@ -295,14 +342,24 @@ class BlockPool:
         if self._tables:
             raise KvIntegrityError(f"blocks still held by requests {sorted(self._tables)}")
 
-    def _find(self, chain: PrefixChain, token_ids: Sequence[int]) -> list[int]:
-        hits: list[int] = []
-        for index in range((len(token_ids) - 1) // self.block_size):
-            block = self._ledger.find(chain.key(index, token_ids))
-            if block is None:
-                break
-            hits.append(block)
-        return hits
+    def _hits(self, lookup: Lookup | None, num_tokens: int, spare: int) -> list[int] | None:
+        """Cached blocks that `num_tokens` tokens begin with; None if the rest has no room."""
+        lacking = self.blocks_for(num_tokens) + spare - self.num_available
+        if lookup is None:
+            return None if lacking > 0 else []
+        if lacking > lookup.held_at_most(self._ledger):
+            return None
+        hits = lookup.find(self._ledger, self.block_size)
+        return None if lacking > lookup.held_at_most(self._ledger) else hits
+
+    def _keep(self, owner: int, lookup: Lookup | None) -> None:
+        if self._lookups and lookup:
+            self._lookups.keep(owner, lookup)
+
+    def _only_held_by(self, owners: Iterable[int]) -> set[int]:
+        held = Counter(block for owner in set(owners) for block in self.table(owner))
+        holders = self._ledger.num_holders
+        return {block for block, count in held.items() if count == holders(block)}
 
     def _replace(self, table: BlockTable, index: int, now_s: float) -> tuple[int, int]:
         source = table.block_ids[index]

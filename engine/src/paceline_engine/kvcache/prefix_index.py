@@ -27,11 +27,17 @@ class PrefixIndex:
         """Whether the block can be found."""
         return self._key_of[block] is not None
 
-    def publish(self, block: int, key: bytes) -> None:
-        """Makes a filled block findable; of several with one key the first stays so."""
-        if key not in self._block_of:
-            self._block_of[key] = block
-            self._key_of[block] = key
+    def publish(self, block: int, key: bytes) -> bool:
+        """Makes a filled block findable; of several with one key the first stays so.
+
+        Returns:
+            Whether it is this one.
+        """
+        if key in self._block_of:
+            return False
+        self._block_of[key] = block
+        self._key_of[block] = key
+        return True
 
     def withdraw(self, block: int) -> None:
         """Makes a block unfindable; nothing happens where it is so."""
