@@ -226,7 +226,7 @@ CASES: Final = (
     Case(
         name="batch-wait",
         flag="--batch-max-wait-seconds",
-        before=("--batch-max-wait-seconds=120",),
+        before=("--batch-max-wait-seconds=900",),
         after=("--batch-max-wait-seconds=2",),
         load="32 interactive clients beside 4 of the batch tier, 500 in, 32 out, 8 run",
         groups=(

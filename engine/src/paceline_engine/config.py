@@ -63,7 +63,7 @@ class EngineConfig:
             makes it while it loads.
         batch_weight: Tokens the batch tier gets for each of the interactive tier's while both
             wait.
-        interactive_max_wait_s: After so long in the queue nothing may overtake an
+        interactive_max_wait_s: After so long in the queue nothing of its tier may overtake an
             interactive request.
         batch_max_wait_s: The same for the batch tier.
         tenant_weights: (tenant, weight) where it is not 1: share of tokens inside a tier.
@@ -88,7 +88,7 @@ class EngineConfig:
     model_revision: str = ""
     batch_weight: float = 0.25
     interactive_max_wait_s: float = 10.0
-    batch_max_wait_s: float = 120.0
+    batch_max_wait_s: float = 900.0
     tenant_weights: tuple[tuple[str, float], ...] = ()
     initial_step_time_target_ms: float = 0.0
     unsampled_ids: tuple[int, ...] = ()

@@ -127,13 +127,14 @@ class Harness:
                 assert holders[block] == 1, "nobody else reads what a step writes"
 
     def check_order(self, before: dict[int, Sequence], step: SchedulerOutput) -> None:
-        """Of those that got in, none overtook a due request or an older one of its kind."""
+        """Of those that got in, none overtook a due one of its tier or an older one of its kind."""
         still = [s for s in self.waiting if s.request_id not in step.preempted]
         for sequence in self.scheduler.roster.running:
             if sequence.request_id not in before:
                 continue
             for other in still:
-                assert not (other.ticket.due_s <= self.now_s and due(other) < due(sequence))
+                if tier(other) is tier(sequence) and other.ticket.due_s <= self.now_s:
+                    assert due(other) > due(sequence)
                 if kind(other) == kind(sequence):
                     assert other.ticket.arrival > sequence.ticket.arrival
 
@@ -158,6 +159,10 @@ class Harness:
         run.logprobs[request_id].extend(output.logprobs)
         if output.finish_reason is not None:
             run.ends[request_id] = output.finish_reason
+
+
+def tier(sequence: Sequence) -> Tier:
+    return sequence.request.tier
 
 
 def due(sequence: Sequence) -> tuple[float, int]:

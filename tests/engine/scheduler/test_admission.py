@@ -139,16 +139,30 @@ def test_displacement_is_bounded_and_then_batch_keeps_its_seat() -> None:
     assert len(made.run.ends) == 9
 
 
-def test_a_batch_request_that_does_not_fit_does_not_hold_up_interactive_ones() -> None:
-    made = harness(num_kv_blocks=16, max_model_len=256, batch_max_wait_s=1.0)
+@pytest.mark.behaviour(
+    "a batch request too large for the room there is holds up no interactive one that is due",
+    report="review: one large request past its maximum wait stopped all admission",
+)
+def test_a_batch_request_that_does_not_fit_holds_up_interactive_ones_for_a_bounded_time() -> None:
+    made = harness(
+        num_kv_blocks=16, max_model_len=256, batch_max_wait_s=5.0, interactive_max_wait_s=2.0
+    )
     made.add(request(0, LIVE, prompt=120, max_tokens=100))
     made.step()
     made.add(request(1, BATCH, prompt=200))
     made.add(request(2, LIVE, prompt=10, max_tokens=2))
     assert 2 in lengths(made.step())
-    made.now_s = 2.0
+    made.now_s = 6.0  # the batch request is due, and its tier behind
     made.add(request(3, LIVE, prompt=10, max_tokens=2))
-    assert 3 not in lengths(made.step())  # the batch request is due: nothing overtakes it
+    assert 3 not in lengths(made.step())
+    made.now_s = 8.1
+    assert 3 in lengths(made.step())
+    made.add(request(4, LIVE, prompt=10, max_tokens=2))
+    made.now_s = 10.2  # twice the maximum: nobody passes any more
+    assert 4 not in lengths(made.step())
+    while 4 not in lengths(made.step()):
+        assert made.scheduler.has_work
+    assert made.scheduler.roster.queue.get(1) is None
 
 
 @pytest.mark.behaviour(

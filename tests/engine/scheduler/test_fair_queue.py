@@ -51,8 +51,7 @@ class Line:
         """Lets the head run to its end and charges what it computed."""
         head = self.queue.head(now_s)
         assert head is not None
-        self.queue.remove(head)
-        self.queue.prepay(head)
+        self.queue.admit(head, now_s)
         head.start(now_s)
         end = len(head.token_ids)
         self.queue.charge(head.request.tier, head.request.tenant, head.bill(end))
@@ -131,31 +130,52 @@ def test_interactive_goes_first_and_batch_gets_its_weight() -> None:
 
 
 @pytest.mark.behaviour(
-    "after its tier's maximum wait nothing overtakes a request",
+    "after its tier's maximum wait nothing of its tier overtakes a request",
     report="vllm #20608: no ageing; a request that keeps being overtaken",
 )
-def test_who_is_due_cannot_be_overtaken() -> None:
-    line = Line(batch_weight=0.001, tenant_weights=(("poor", 0.001),))
-    batch = line.add("poor", tier=Tier.BATCH, prompt=100)
-    for _ in range(3):
-        line.add("poor", prompt=100, now_s=50.0)
-    line.queue.charge(Tier.BATCH, "poor", 1000)
-    flood = [line.add("rich", now_s=85.0 + index) for index in range(20)]
-    assert line.take(now_s=92.0).request.tenant == "poor"  # due since 60
-    line.take(now_s=92.0)
-    line.take(now_s=92.0)
-    assert [line.take(now_s=94.0) for _ in range(2)] == flood[:2]
-    assert [line.take(now_s=100.0) for _ in range(3)] == flood[2:5]  # due from 97 on
-    assert line.take(now_s=100.0) is batch  # due at 100
-    assert line.take(now_s=100.0) is flood[5]
+@pytest.mark.parametrize("tier", Tier)
+def test_who_is_due_is_overtaken_by_none_of_its_tier(tier: Tier) -> None:
+    line = Line(tenant_weights=(("poor", 0.001),))
+    poor = [line.add("poor", tier=tier, prompt=100) for _ in range(3)]
+    max_wait_s = MAX_WAIT_S[tier]
+    flood = [line.add("rich", tier=tier, now_s=max_wait_s - 5 + each) for each in range(20)]
+    assert line.take(now_s=max_wait_s - 1) is poor[0]  # served alike so far
+    assert line.take(now_s=max_wait_s - 1) is flood[0]
+    assert [line.take(now_s=max_wait_s) for _ in range(3)] == [poor[1], poor[2], flood[1]]
+
+
+@pytest.mark.behaviour(
+    "beside a batch backlog of any age the interactive tier keeps its share",
+    report="review: a backlog past its maximum wait shut interactive requests out",
+)
+def test_a_due_batch_backlog_leaves_interactive_its_share() -> None:
+    line = Line(batch_weight=0.25)
+    for _ in range(100):
+        line.add(tier=Tier.BATCH)
+    for _ in range(100):
+        line.add(now_s=995.0)
+    tiers = [line.take(now_s=1000.0).request.tier for _ in range(50)]
+    assert tiers.count(Tier.BATCH) == pytest.approx(10, abs=1)
+
+
+@pytest.mark.parametrize("tier", Tier)
+def test_a_due_request_goes_first_where_nothing_of_its_tier_got_in_for_long(tier: Tier) -> None:
+    other = Tier.BATCH if tier is Tier.INTERACTIVE else Tier.INTERACTIVE
+    line = Line()
+    for _ in range(4):
+        line.add(tier=tier)
+        line.add(tier=other, now_s=95.0)
+    line.queue.charge(tier, "", 1e6)
+    assert line.take(now_s=9.0).request.tier is other
+    took = [line.take(now_s).request.tier for now_s in (101.0, 101.0, 110.0, 111.5)]
+    assert took == [tier, other, other, tier]
 
 
 def test_who_was_preempted_comes_before_the_new_ones_of_its_tier() -> None:
     line = Line()
     first, second = line.add("a"), line.add("b")
     for sequence in (first, second):
-        line.queue.remove(sequence)
-        line.queue.prepay(sequence)
+        line.queue.admit(sequence, 0.0)
     line.add("c")
     for sequence in (second, first):
         line.queue.resume(sequence)

@@ -64,7 +64,7 @@ class Admission:
     def next(self, plan: StepPlan, limits: dict[Tier, int]) -> Sequence | None:
         """Admits the request whose turn it is; None if it has to wait.
 
-        A batch request that does not fit holds up interactive ones only once it is due.
+        A batch request that does not fit holds up interactive ones for a bounded time.
 
         Args:
             plan: The step.
@@ -77,27 +77,39 @@ class Admission:
         if self._let_in(head, plan):
             return head
         self._refused = head
-        if head.request.tier is not Tier.BATCH or head.ticket.due_s <= plan.now_s:
-            return None
-        other = self._queue.head_of(Tier.INTERACTIVE)
+        other = self._passing(head, plan.now_s)
         if other is None or limits[Tier.INTERACTIVE] <= 0:
             return None
         self._refused = other
         return other if self._let_in(other, plan) else None
+
+    def _passing(self, head: Sequence, now_s: float) -> Sequence | None:
+        """The interactive request that goes past the head, which does not fit.
+
+        Before it is due a batch request holds up nobody; from then on those that are not due
+        themselves; once it has waited for twice its maximum everybody, or it would wait for
+        ever for room that others take as soon as it is free.
+        """
+        if head.request.tier is not Tier.BATCH:
+            return None
+        other, ticket = self._queue.head_of(Tier.INTERACTIVE, now_s), head.ticket
+        if other is None or not ticket.is_due(now_s):
+            return other
+        return other if other.ticket.is_due(now_s) and not ticket.is_late(now_s) else None
 
     @property
     def _is_full(self) -> bool:
         return len(self._running) >= self._limits.max_num_running_seqs
 
     def _let_in(self, sequence: Sequence, plan: StepPlan) -> bool:
+        now_s = plan.now_s
         cached = self._fork(sequence, plan)
         if cached is None:
-            cached = self._enter(sequence, plan.now_s)
+            cached = self._enter(sequence, now_s)
         if cached is None:
             return False
         pool = self._pool
-        self._queue.remove(sequence)
-        self._queue.prepay(sequence)
+        self._queue.admit(sequence, now_s)
         sequence.admit(cached, pool.table(sequence.request_id), pool.block_size)
         sequence.is_guest = not self._queue.count(Tier.INTERACTIVE)
         self._running.add(sequence)

@@ -1,14 +1,16 @@
 """All waiting requests and the order in which they may run.
 
-The order, by the first rule that decides:
+Whose turn it is between the tiers: the one served least for its weight, interactive at a tie.
+So each keeps its share, however old the other's backlog is. But nobody starves: a tier of
+which nothing got in for the interactive tier's maximum wait may send one request that is due.
 
-1. Who has waited for its tier's maximum is due and cannot be overtaken: of those, the one due
-   first. So a backlog older than the maximum is served first come, first served, whatever
-   the weights say; admission control keeps it from growing that old.
-2. The tier served least for its weight; interactive at a tie.
-3. In a tier, preempted requests before new ones.
-4. The tenant served least for its weight.
-5. The nearest deadline, then arrival.
+In a tier, by the first rule that decides:
+
+1. Who has waited for the tier's maximum is due and nothing of the tier overtakes it: of those,
+   the one due first.
+2. Preempted requests before new ones.
+3. The tenant served least for its weight.
+4. The nearest deadline, then arrival.
 
 Each operation takes O(log n), whatever waits.
 """
@@ -16,10 +18,10 @@ Each operation takes O(log n), whatever waits.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from paceline_engine.config import EngineConfig
 from paceline_engine.request import Tier
-from paceline_engine.scheduler.priority_map import PriorityMap
 from paceline_engine.scheduler.sequence import Sequence
 from paceline_engine.scheduler.share import Share, split
 from paceline_engine.scheduler.tier_queue import TierQueue
@@ -37,7 +39,8 @@ class FairQueue:
         self._tiers = {tier: TierQueue(weights) for tier in Tier}
         self._shares = {Tier.INTERACTIVE: Share(1.0), Tier.BATCH: Share(config.batch_weight)}
         self._waiting: dict[int, Sequence] = {}
-        self._due: PriorityMap[Sequence, tuple[float, int]] = PriorityMap()
+        self._patience_s = config.interactive_max_wait_s
+        self._admitted_s = dict.fromkeys(Tier, -inf)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -77,21 +80,23 @@ class FairQueue:
     def remove(self, sequence: Sequence) -> None:
         """Takes a waiting request out, to run it or to drop it."""
         del self._waiting[sequence.request_id]
-        self._due.remove(sequence)
         self._tiers[sequence.request.tier].remove(sequence)
 
     def head(self, now_s: float) -> Sequence | None:
         """Who runs next; None if nobody waits."""
-        if (due := self._due.first()) is not None and due[0][0] <= now_s:
-            return due[1]
-        batch, interactive = self._tiers[Tier.BATCH], self._tiers[Tier.INTERACTIVE]
-        if not batch or (interactive and self._favours_interactive):
-            return interactive.head()
-        return batch.head()
+        first, second = Tier.INTERACTIVE, Tier.BATCH
+        if self._shares[second].tag < self._shares[first].tag:
+            first, second = second, first
+        mine, other = self.head_of(first, now_s), self.head_of(second, now_s)
+        if mine is None:
+            return other
+        if other is None or not self._is_overdue(other, now_s):
+            return mine
+        return mine if second is Tier.INTERACTIVE and mine.ticket.is_late(now_s) else other
 
-    def head_of(self, tier: Tier) -> Sequence | None:
-        """Who would run next if only this tier waited, none of it due."""
-        return self._tiers[tier].head()
+    def head_of(self, tier: Tier, now_s: float) -> Sequence | None:
+        """Who would run next if only this tier waited."""
+        return self._tiers[tier].head(now_s)
 
     def split(self, tokens: int) -> dict[Tier, int]:
         """Divides a step's tokens between tiers that both want them."""
@@ -99,9 +104,11 @@ class FairQueue:
         mine, rest = split(tokens, self._shares[interactive], self._shares[batch])
         return {interactive: mine, batch: rest}
 
-    def prepay(self, sequence: Sequence) -> None:
-        """Charges the output that a request just taken out is expected to have."""
+    def admit(self, sequence: Sequence, now_s: float) -> None:
+        """Takes a waiting request out to run it, and charges the output expected of it."""
+        self.remove(sequence)
         request = sequence.request
+        self._admitted_s[request.tier] = now_s
         expected = self._tiers[request.tier].share(request.tenant).expected_output
         self.charge(request.tier, request.tenant, sequence.prepay(expected))
 
@@ -119,14 +126,14 @@ class FairQueue:
         self.charge(tier, tenant, -sequence.settle())
         self._tiers[tier].end(tenant)
 
-    @property
-    def _favours_interactive(self) -> bool:
-        return self._shares[Tier.INTERACTIVE].tag <= self._shares[Tier.BATCH].tag
+    def _is_overdue(self, sequence: Sequence, now_s: float) -> bool:
+        """Whether a request may go before the other tier's, whatever the shares say."""
+        waited_s = now_s - self._admitted_s[sequence.request.tier]
+        return sequence.ticket.is_due(now_s) and waited_s > self._patience_s
 
     def _enter(self, sequence: Sequence) -> None:
-        tier, ticket = sequence.request.tier, sequence.ticket
+        tier = sequence.request.tier
         if not self._tiers[tier]:
             other = Tier.BATCH if tier is Tier.INTERACTIVE else Tier.INTERACTIVE
             self._shares[tier].join(self._shares[other].tag)
         self._waiting[sequence.request_id] = sequence
-        self._due.set(sequence, (ticket.due_s, ticket.arrival))

@@ -22,7 +22,7 @@ class Ticket:
     Attributes:
         arrival: Counts up by one with each request.
         received_s: When it came.
-        due_s: From then on nothing may overtake it.
+        due_s: From then on nothing of its tier may overtake it.
         deadline_s: Wanted end of its wait; infinite without one.
     """
 
@@ -30,6 +30,14 @@ class Ticket:
     received_s: float
     due_s: float = inf
     deadline_s: float = inf
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether its maximum wait is over."""
+        return self.due_s <= now_s
+
+    def is_late(self, now_s: float) -> bool:
+        """Whether it has waited for twice its maximum."""
+        return 2 * self.due_s - self.received_s <= now_s
 
 
 class Sequence:

@@ -1,4 +1,4 @@
-"""What waits in one tier: preempted requests first, then tenants by share."""
+"""What waits in one tier: due requests first, then preempted ones, then tenants by share."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class TierQueue:
         self._order: PriorityMap[str, tuple[float, float, int]] = PriorityMap()
         self._gone: PriorityMap[str, tuple[float]] = PriorityMap()
         self._resumed: PriorityMap[Sequence, Place] = PriorityMap()
+        self._due: PriorityMap[Sequence, tuple[float, int]] = PriorityMap()
         self._num_new = 0
         self._tag = 0.0
         self._last: str | None = None  # whose last waiting request was taken out last
@@ -59,16 +60,18 @@ class TierQueue:
         tenant.alive += 1
         tenant.waiting.set(sequence, place(sequence))
         self._num_new += 1
-        self.tokens += sequence.queued_tokens
+        self._enter(sequence)
         self._reorder(sequence.request.tenant, tenant)
 
     def resume(self, sequence: Sequence) -> None:
         """Queues a preempted request ahead of every new one."""
         self._resumed.set(sequence, place(sequence))
-        self.tokens += sequence.queued_tokens
+        self._enter(sequence)
 
-    def head(self) -> Sequence | None:
+    def head(self, now_s: float) -> Sequence | None:
         """Whose turn it is in this tier."""
+        if (due := self._due.first()) is not None and due[0][0] <= now_s:
+            return due[1]
         if (resumed := self._resumed.first()) is not None:
             return resumed[1]
         if (served_least := self._order.first()) is None:
@@ -79,6 +82,7 @@ class TierQueue:
     def remove(self, sequence: Sequence) -> None:
         """Takes a waiting request out, to run it or to drop it."""
         self.tokens -= sequence.queued_tokens
+        self._due.remove(sequence)
         if self._resumed.remove(sequence):
             return
         name = sequence.request.tenant
@@ -105,6 +109,10 @@ class TierQueue:
         if not known.alive:
             self._gone.set(tenant, (known.share.tag,))
         self._forget()
+
+    def _enter(self, sequence: Sequence) -> None:
+        self.tokens += sequence.queued_tokens
+        self._due.set(sequence, (sequence.ticket.due_s, sequence.ticket.arrival))
 
     def _join(self, name: str) -> _Tenant:
         tenant = self._tenants.get(name)

@@ -112,14 +112,14 @@ _SHARES = (
         Flag.INTERACTIVE_MAX_WAIT_SECONDS,
         seconds,
         10.0,
-        "wait after which nothing overtakes an interactive request (default: 10)",
+        "wait after which none of its tier overtakes an interactive request (default: 10)",
         "SECONDS",
     ),
     Row(
         Flag.BATCH_MAX_WAIT_SECONDS,
         seconds,
-        120.0,
-        "the same for a batch request (default: 120)",
+        900.0,
+        "the same for a batch request (default: 900)",
         "SECONDS",
     ),
     Row(
