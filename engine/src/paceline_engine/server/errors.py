@@ -51,6 +51,12 @@ class BadRequestError(ApiError):
     """A field is missing, malformed, out of range or not supported."""
 
 
+class UnservableSettingsError(BadRequestError):
+    """Each setting is in range, and together they leave nothing to draw."""
+
+    code = "invalid_value"
+
+
 class ContextLengthError(BadRequestError):
     """The prompt leaves no room for one token."""
 
@@ -111,6 +117,20 @@ class BodyTimeoutError(ApiError):
 
     status = 408
     code = "body_timeout"
+
+
+class HeadTooLargeError(ApiError):
+    """The request's line and headers are above the byte limit."""
+
+    status = 431
+    code = "headers_too_large"
+
+
+class HeadTimeoutError(ApiError):
+    """The request's headers took too long to arrive."""
+
+    status = 408
+    code = "headers_timeout"
 
 
 class OverloadedError(ApiError):

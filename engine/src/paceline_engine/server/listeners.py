@@ -6,20 +6,16 @@ import asyncio
 import contextlib
 import os
 import socket
-import time
 from collections.abc import Iterator
 from typing import Final
 
 import uvicorn
 from starlette.types import ASGIApp
 from typing_extensions import override
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from paceline_engine.server.arrival import unread_s
-from paceline_engine.server.errors import BadRequestError
+from paceline_engine.server.connection import IDLE_CONNECTION_S, StampedProtocol
 
 BACKLOG: Final = 2048
-IDLE_CONNECTION_S: Final = 75
 CLOSE_S: Final = 1  # for connections whose answers have ended
 TICK_S: Final = 1.0  # how often the Date header moves
 
@@ -51,37 +47,6 @@ def bind(host: str, port: int, flag: str) -> socket.socket:
         raise PortError(f"{flag}: {port} is no port") from error
 
 
-class StampedProtocol(HttpToolsProtocol):
-    """Notes when each request's first byte arrived, before it is parsed.
-
-    The time is in the ASGI scope as `state["received_at"]`, in seconds of `time.monotonic`;
-    `state["abort"]` cuts the connection without waiting for what is unread.
-    """
-
-    _read_at = 0.0
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        self._read_at = time.monotonic()
-        super().data_received(data)
-
-    @override
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        waited_s = unread_s(self.transport.get_extra_info("socket"))
-        self.scope["state"]["received_at"] = self._read_at - waited_s
-        self.scope["state"]["abort"] = self.transport.abort
-
-    @override
-    def send_400_response(self, msg: str) -> None:
-        body = BadRequestError("this is not a valid HTTP request").body()
-        self.transport.write(
-            b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
-            b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(body), body)
-        )
-        self.transport.close()
-
-
 class HttpServer(uvicorn.Server):
     """A server that leaves signals to the process and ends when told."""
 
@@ -95,7 +60,7 @@ class HttpServer(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                timeout_keep_alive=IDLE_CONNECTION_S,
+                timeout_keep_alive=int(IDLE_CONNECTION_S),
                 timeout_graceful_shutdown=CLOSE_S,
             )
         )
