@@ -270,15 +270,24 @@ def test_one_failed_request_leaves_its_batch_mates_alone() -> None:
     assert [c.request_id for c in step(made).chunks] == [1]
 
 
-def test_nothing_that_a_failed_request_computed_is_reused() -> None:
-    """Logits that are not finite come from KV that may not be finite either."""
-    made = scheduler(40, prefix_caching=True)
+@pytest.mark.behaviour(
+    "nothing that a request computed is reused once its logits were not finite",
+    report="KV that is not finite either poisons whoever finds it, and each retry",
+)
+@pytest.mark.parametrize(
+    ("budget", "steps"),
+    [(512, 0), (32, 1), (512, 1), (512, 25)],
+    ids=["one chunk", "second of two chunks", "first decode", "later decode"],
+)
+def test_nothing_that_a_failed_request_computed_is_reused(budget: int, steps: int) -> None:
+    made = scheduler(40, prefix_caching=True, max_num_batched_tokens=budget)
+    for _ in range(steps):
+        step(made)
     made.schedule(0.0)
     made.update(drawn(failed=((0, "non-finite logits"),)), 0.0)
+    assert made.pool.num_cached == 0
     made.add(request(1, 40), now_s=0.0)
-    assert shape(step(made)) == [(1, 0, 40, True)]
-    made.add(request(2, 40), now_s=0.0)
-    assert shape(step(made)) == [(1, 40, 1, True), (2, 32, 8, True)]
+    assert shape(step(made)) == [(1, 0, min(budget, 40), budget > 40)]
 
 
 def test_logprobs_belong_to_shown_tokens_only() -> None:

@@ -86,11 +86,17 @@ class Roster:
         sequence.preempt()
         self.queue.resume(sequence)
 
-    def end(self, request_id: int, now_s: float) -> Sequence | None:
-        """A running request has ended; None if it does not run."""
+    def end(self, request_id: int, now_s: float, *, keep: bool = True) -> Sequence | None:
+        """A running request has ended; None if it does not run.
+
+        Args:
+            request_id: Its id.
+            now_s: Time.
+            keep: Whether others may find what it computed.
+        """
         if (sequence := self.running.remove(request_id)) is None:
             return None
-        self.pool.release(request_id, now_s)
+        self.pool.release(request_id, now_s, keep=keep)
         self.queue.end(sequence)
         self.part(request_id)
         return sequence

@@ -144,7 +144,7 @@ class Scheduler:
             if (token_id := drawn.get(chunk.request_id)) is not None:
                 outputs.append(self._append(sequence, token_id, result, now_s))
         for request_id, reason in broken.items():
-            if (failed := self.roster.end(request_id, now_s)) is not None:
+            if (failed := self.roster.end(request_id, now_s, keep=False)) is not None:
                 output = TokenOutput(request_id, (), FinishReason.ERROR, error=reason)
                 outputs.append(failed.tell(output))
         return tuple(outputs)
