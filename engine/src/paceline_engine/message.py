@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from paceline_engine.request import FinishReason, Request
+from paceline_engine.request import Fault, FinishReason, Request
 
 
 class AddRequest(msgspec.Struct, frozen=True, tag="add"):
@@ -69,7 +69,8 @@ class TokenOutput(msgspec.Struct, frozen=True, array_like=True):
     `FinishReason.ERROR`. `logprobs` has an entry for each of `token_ids` where they were asked
     for. `prompt_logprobs` covers prompt tokens 2 to the last, whole, with the first token;
     `cached_tokens`, set with it too, is how much of the prompt came from the prefix cache.
-    `stop_token_id` is the token that ended the output, where one did.
+    `stop_token_id` is the token that ended the output, where one did. `fault` is set beside
+    `error` where the request's own settings are why.
     """
 
     request_id: int
@@ -81,6 +82,7 @@ class TokenOutput(msgspec.Struct, frozen=True, array_like=True):
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()
     cached_tokens: int | None = None
     stop_token_id: int | None = None
+    fault: Fault | None = None
 
 
 class StepStats(msgspec.Struct, frozen=True, array_like=True):

@@ -24,6 +24,13 @@ class FinishReason(StrEnum):
     ERROR = "error"  # this request failed (non-finite logits); its batch mates go on
 
 
+class Fault(StrEnum):
+    """What of a request's own settings made it fail: its caller's to mend, not the engine's."""
+
+    OVERFLOW = "overflow"  # its penalties take logits out of range
+    EXHAUSTED = "exhausted"  # every token is ruled out
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheScope:
     """Whose KV it is: blocks are shared only where all three parts are equal.

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from paceline_engine.config import StepTimeLaw
 from paceline_engine.message import TokenLogprobs
+from paceline_engine.request import Fault
 from paceline_engine.runner.base import RunnerOutput
 from paceline_engine.runner.failure import Failure
 from paceline_engine.runner.simulated import (
@@ -178,6 +179,7 @@ def test_biases_against_all_tokens_cancel_out_and_words_do_not() -> None:
     result = run(asking(3, bad_words=tuple((token,) for token in range(10))))
     assert result.sampled == ()
     assert result.failed == ((1, Failure.EXHAUSTED.value),)
+    assert result.faults == {1: Fault.EXHAUSTED}
 
 
 def test_settings_without_logits_to_work_on_change_nothing() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from paceline_engine.message import TokenLogprobs
+from paceline_engine.request import Fault
 from paceline_engine.runner.failure import Failure
 from paceline_engine.runner.step_sampler import StepSampler, outcome
 from paceline_engine.sampling import SamplingParams
@@ -122,6 +123,7 @@ def test_a_poisoned_row_fails_its_request_alone(poison: float, all_of_it: bool) 
     hidden[1, slice(None) if all_of_it else 5] = poison
     result = StepSampler(WIDTH, ()).output(chunks, hidden, same)
     assert result.failed == ((2, Failure.NON_FINITE.value),)
+    assert not result.faults
     assert result.sampled == tuple(each for each in healthy.sampled if each[0] != 2)
     assert result.logprobs == {3: healthy.logprobs[3]}
 
@@ -134,6 +136,7 @@ def test_penalties_out_of_range_fail_their_request_alone() -> None:
     )
     assert result.sampled == ((1, int(hidden[0].argmax())),)
     assert result.failed == ((2, Failure.OVERFLOW.value),)
+    assert result.faults == {2: Fault.OVERFLOW}
 
 
 def test_a_poisoned_prompt_row_fails_its_request_even_if_it_samples_nothing() -> None:
@@ -173,3 +176,4 @@ def test_an_impossible_token_fails_its_request_alone() -> None:
         (10, Failure.OUTSIDE.value),
     )
     assert list(done.logprobs) == [7]
+    assert done.faults == {9: Fault.EXHAUSTED}

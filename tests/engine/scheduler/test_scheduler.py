@@ -6,7 +6,7 @@ import pytest
 
 from paceline_engine.kvcache.block_pool import KvIntegrityError
 from paceline_engine.message import TokenLogprobs
-from paceline_engine.request import CacheScope, FinishReason, Request
+from paceline_engine.request import CacheScope, Fault, FinishReason, Request
 from paceline_engine.runner.base import RunnerOutput
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.scheduler.output import SchedulerOutput
@@ -268,6 +268,14 @@ def test_one_failed_request_leaves_its_batch_mates_alone() -> None:
     assert (broken.request_id, broken.finish_reason) == (0, FinishReason.ERROR)
     assert broken.error == "non-finite logits"
     assert [c.request_id for c in step(made).chunks] == [1]
+
+
+def test_whose_fault_a_failure_is_goes_with_it() -> None:
+    made = scheduler(20, 20)
+    made.schedule(0.0)
+    failed = ((0, "no token is left"), (1, "non-finite logits"))
+    result = RunnerOutput(sampled=(), failed=failed, faults={0: Fault.EXHAUSTED})
+    assert [output.fault for output in made.update(result, 0.0)] == [Fault.EXHAUSTED, None]
 
 
 @pytest.mark.behaviour(

@@ -91,7 +91,7 @@ class Stage:
         return self.metrics.registry.get_sample_value(f"paceline_engine_{name}", wanted) or 0.0
 
     def outcomes(self) -> dict[str, float]:
-        kinds = ("stop", "length", "abort", "error")
+        kinds = ("stop", "length", "abort", "invalid", "error")
         counts = {kind: self.value("requests_total", outcome=kind) for kind in kinds}
         return {kind: count for kind, count in counts.items() if count}
 

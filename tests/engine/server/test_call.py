@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from paceline_engine.message import TokenLogprobs, TokenOutput
-from paceline_engine.request import CacheScope, FinishReason, Request, Tier
+from paceline_engine.request import CacheScope, Fault, FinishReason, Request, Tier
 from paceline_engine.server.admission import Admission
 from paceline_engine.server.call import Call
 from paceline_engine.server.caller import Caller
 from paceline_engine.server.choices import Prompt
-from paceline_engine.server.errors import InternalError
+from paceline_engine.server.errors import ApiError, InternalError
 from paceline_engine.server.metric_families import RequestMetrics
 from paceline_engine.server.piece import Piece
 from paceline_engine.server.request_meter import Metering
@@ -42,6 +42,7 @@ class Engine:
         self.script = script
         self.requests: list[Request] = []
         self.aborted: set[int] = set()
+        self.metrics = RequestMetrics("m")
 
     async def _outputs(self, request: Request) -> AsyncIterator[TokenOutput]:
         for output in self.script(request):
@@ -68,7 +69,7 @@ def call_of(engine: Engine, *prompts: tuple[int, ...], **fields: Any) -> Call:
         clock=lambda: 0.0,
         check_open=lambda: None,
         metering=Metering(
-            metrics=RequestMetrics("m"),
+            metrics=engine.metrics,
             board=SloBoard("m"),
             clock=lambda: 0.0,
             call_later=asyncio.get_running_loop().call_later,
@@ -147,6 +148,44 @@ async def test_later_choices_wait_for_the_prompts_scores_and_end_with_the_first(
     with pytest.raises(InternalError, match="non-finite"):
         await asyncio.wait_for(run(call_of(engine, (97, 98), n=3, prompt_logprobs=1)), 10)
     assert engine.aborted == {0, 1, 2}
+
+
+def ended(engine: Engine) -> dict[str, float]:
+    """Requests by outcome, and those that met their objectives or did not."""
+    return {
+        sample.labels["outcome"]: sample.value
+        for family in engine.metrics.registry.collect()
+        if family.name in ("paceline_engine_requests", "paceline_engine_goodput_requests")
+        for sample in family.samples
+        if sample.value
+    }
+
+
+@pytest.mark.behaviour(
+    "settings that leave no token to draw are the caller's mistake: a 400, no failure of ours",
+    report="mistakes of a client answered with 500 and counted against the server",
+)
+@pytest.mark.parametrize(
+    ("fault", "remedy"),
+    [(Fault.OVERFLOW, "repetition_penalty"), (Fault.EXHAUSTED, "bad_words"), (None, "")],
+)
+async def test_whose_fault_a_failure_is_decides_its_status(
+    fault: Fault | None, remedy: str
+) -> None:
+    def script(request: Request) -> list[TokenOutput]:
+        if request.parent_id is None:
+            return [TokenOutput(request.request_id, (97,))] * 5
+        why = TokenOutput(request.request_id, (), FinishReason.ERROR, error="why", fault=fault)
+        return [why]
+
+    engine = Engine(script)
+    with pytest.raises(ApiError, match=f"why.*{remedy}") as caught:
+        await asyncio.wait_for(run(call_of(engine, (97, 98), n=3)), 10)
+    ours = fault is None
+    assert caught.value.status == (500 if ours else 400)
+    assert caught.value.code == ("internal_error" if ours else "invalid_value")
+    assert engine.aborted == {0, 1, 2}
+    assert ended(engine) == ({"error": 3, "bad": 3} if ours else {"invalid": 3})
 
 
 async def test_no_token_is_shown_or_counted_where_none_was_asked_for() -> None:

@@ -149,6 +149,8 @@ TOOL = {"type": "function", "function": {"name": "f"}}
         (completion, {"presence_penalty": 2.1}, "presence_penalty"),
         (completion, {"frequency_penalty": -2.1}, "frequency_penalty"),
         (completion, {"repetition_penalty": 0}, "repetition_penalty"),
+        (completion, {"repetition_penalty": 1e-38}, "repetition_penalty"),
+        (completion, {"repetition_penalty": 100.1}, "repetition_penalty"),
         (completion, {"temperature": 2.1}, "temperature"),
         (completion, {"temperature": "0.5"}, "temperature"),
         (completion, {"max_tokens": "5"}, "max_tokens"),

@@ -74,7 +74,14 @@ def test_a_record_says_what_the_histograms_saw() -> None:
 
 @pytest.mark.parametrize(
     ("emitted", "reason", "outcome"),
-    [(0, "abort", "gone"), (2, "abort", "abort"), (0, "error", "error"), (2, "error", "error")],
+    [
+        (0, "abort", "gone"),
+        (2, "abort", "abort"),
+        (0, "error", "error"),
+        (2, "error", "error"),
+        (0, "invalid", "invalid"),
+        (2, "invalid", "invalid"),
+    ],
 )
 def test_who_left_while_waiting_is_told_from_who_left_later(
     emitted: int, reason: str, outcome: str

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from paceline_engine.message import TokenLogprobs
+from paceline_engine.request import Fault
 from paceline_engine.scheduler.output import SchedulerOutput
 
 
@@ -18,6 +19,7 @@ class RunnerOutput:
         sampled: (request id, token id) for each chunk that samples and succeeded.
         failed: (request id, reason) for requests that failed alone, such as non-finite
             logits; the rest of the batch is unharmed.
+        faults: Those of `failed` whose own settings are why.
         logprobs: Request id -> log-probabilities at its drawn token, where asked for.
         prompt_logprobs: Request id -> those at positions start + 1 to end of its chunk, as
             far as they lie in the prompt, where asked for; nothing for a request that has
@@ -26,6 +28,7 @@ class RunnerOutput:
 
     sampled: tuple[tuple[int, int], ...]
     failed: tuple[tuple[int, str], ...] = ()
+    faults: Mapping[int, Fault] = field(default_factory=dict)
     logprobs: Mapping[int, TokenLogprobs] = field(default_factory=dict)
     prompt_logprobs: Mapping[int, tuple[TokenLogprobs, ...]] = field(default_factory=dict)
 

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from paceline_engine.clock import Clock
 from paceline_engine.config import StepTimeLaw
+from paceline_engine.request import Fault
 from paceline_engine.runner.base import RunnerOutput
 from paceline_engine.runner.failure import Failure
 from paceline_engine.runner.simulated_settings import (
@@ -107,10 +108,12 @@ class SimulatedRunner:
         self._free_at = start + duration
         drawn = {chunk.request_id: self._draw(chunk) for chunk in output.chunks if chunk.samples}
         sampled = {owner: token for owner, token in drawn.items() if token is not None}
+        exhausted = sorted(drawn.keys() - sampled.keys())
         self._clock.sleep_until(self._free_at)
         return RunnerOutput(
             sampled=tuple(sampled.items()),
-            failed=tuple((i, Failure.EXHAUSTED.value) for i in drawn.keys() - sampled.keys()),
+            failed=tuple((owner, Failure.EXHAUSTED.value) for owner in exhausted),
+            faults=dict.fromkeys(exhausted, Fault.EXHAUSTED),
             logprobs=drawn_logprobs(output.chunks, sampled, self._tokens.vocab_size),
             prompt_logprobs=prompt_logprobs(output.chunks, self._tokens.vocab_size),
         )

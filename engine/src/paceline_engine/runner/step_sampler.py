@@ -102,6 +102,7 @@ def outcome(
             if owner not in failed and not isinstance(token, Failure)
         ),
         failed=tuple((owner, failure.value) for owner, failure in failed.items()),
+        faults={owner: fault for owner, each in failed.items() if (fault := each.fault)},
         logprobs={owner: found[0] for owner, found in _sound(scores, failed).items()},
         prompt_logprobs=_sound(prompts, failed),
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from paceline_engine.message import TokenLogprobs
+from paceline_engine.request import Fault
 
 
 class StepResult(Protocol):
@@ -19,6 +20,11 @@ class StepResult(Protocol):
     @property
     def failed(self) -> Iterable[tuple[int, str]]:
         """(request id, reason) for requests that failed alone."""
+        ...
+
+    @property
+    def faults(self) -> Mapping[int, Fault]:
+        """Those of `failed` whose own settings are why."""
         ...
 
     @property

@@ -145,7 +145,8 @@ class Scheduler:
                 outputs.append(self._append(sequence, token_id, result, now_s))
         for request_id, reason in broken.items():
             if (failed := self.roster.end(request_id, now_s, keep=False)) is not None:
-                output = TokenOutput(request_id, (), FinishReason.ERROR, error=reason)
+                fault = result.faults.get(request_id)
+                output = TokenOutput(request_id, (), FinishReason.ERROR, error=reason, fault=fault)
                 outputs.append(failed.tell(output))
         return tuple(outputs)
 

@@ -10,6 +10,7 @@ from typing import Self
 from paceline_engine.server.answer_wire import PromptTokensDetails, Usage
 from paceline_engine.server.caller import Caller
 from paceline_engine.server.choices import BadWords, Choice, Prompt, most_output, plan_choices
+from paceline_engine.server.errors import UnservableSettingsError
 from paceline_engine.server.gate import Gate
 from paceline_engine.server.generation import Generation, Order
 from paceline_engine.server.opening import PromptScores, PromptView
@@ -51,6 +52,7 @@ class Call:
         self._bad_words = bad_words
         self._generations: list[Generation] = []
         self._handed_at = 0.0
+        self._unfinished = "error"
 
     @property
     def usage(self) -> Usage:
@@ -107,7 +109,7 @@ class Call:
         trace: TracebackType | None,
     ) -> None:
         for generation in self._generations:
-            generation.close()
+            generation.close(self._unfinished)
 
     def cancel(self) -> None:
         """The client has left."""
@@ -136,14 +138,14 @@ class Call:
 
         Raises:
             AbandonedError: `cancel` was called.
-            ApiError: The engine failed.
+            ApiError: The engine failed, or cannot do what the body asks.
         """
-        if len(self._generations) == 1:
-            async for piece in self._generations[0].pieces():
-                yield 0, piece
-            return
-        async for indexed in _merge(self._generations):
-            yield indexed
+        try:
+            async for indexed in _merge(self._generations):
+                yield indexed
+        except UnservableSettingsError:
+            self._unfinished = "invalid"
+            raise
 
     def chosen(self, pieces: Mapping[int, Sequence[Piece]]) -> list[Piece]:
         """The whole answer's choices from all pieces of all outputs: the best of each prompt."""
@@ -190,6 +192,10 @@ class Call:
 
 
 async def _merge(generations: Sequence[Generation]) -> AsyncIterator[Indexed]:
+    if len(generations) == 1:
+        async for piece in generations[0].pieces():
+            yield 0, piece
+        return
     queue: asyncio.Queue[Indexed | Exception] = asyncio.Queue()
 
     async def pump(index: int, generation: Generation) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from paceline_engine.client import EngineDeadError
 from paceline_engine.message import TokenOutput
-from paceline_engine.request import FinishReason, Request
+from paceline_engine.request import Fault, FinishReason, Request
 from paceline_engine.server.caller import Caller
 from paceline_engine.server.choices import Choice
-from paceline_engine.server.errors import InternalError, UnavailableError
+from paceline_engine.server.errors import (
+    ApiError,
+    InternalError,
+    UnavailableError,
+    UnservableSettingsError,
+)
 from paceline_engine.server.opening import PromptView
 from paceline_engine.server.output_text import OutputText
 from paceline_engine.server.piece import Opening, Piece
@@ -19,6 +25,12 @@ from paceline_engine.server.sampling_fields import SamplingFields
 from paceline_engine.server.service import Service
 from paceline_engine.server.stop_strings import StopFilter
 from paceline_engine.server.ticket import Ticket
+
+REMEDIES: Final = {
+    Fault.OVERFLOW: "bring repetition_penalty closer to 1",
+    Fault.EXHAUSTED: "ban fewer tokens with bad_words, logit_bias and stop_token_ids, or lower "
+    "min_tokens",
+}
 
 
 class AbandonedError(Exception):
@@ -132,6 +144,7 @@ class Generation:
         Raises:
             AbandonedError: `cancel` was called.
             InternalError: The engine failed on this request.
+            UnservableSettingsError: The body's own settings leave no token to draw.
             UnavailableError: The engine is dead.
         """
         if self._has_left:
@@ -173,13 +186,17 @@ class Generation:
         self._has_left = True
         self._withdraw()
 
-    def close(self) -> None:
-        """Frees what an unfinished choice holds; safe to call at any time, twice too."""
+    def close(self, outcome: str = "error") -> None:
+        """Frees what an unfinished choice holds; safe to call at any time, twice too.
+
+        Args:
+            outcome: What an unfinished one counts as, unless its client has left.
+        """
         self._ticket.end()
         if self._is_open:
             self._is_open = False
             self._withdraw()
-            self._meter.abandon("abort" if self._has_left else "error")
+            self._meter.abandon("abort" if self._has_left else outcome)
 
     def _withdraw(self) -> None:
         self._client.abort(self.request_id)
@@ -195,7 +212,7 @@ class Generation:
         if output.finish_reason is FinishReason.ABORT:
             raise AbandonedError
         if output.finish_reason is FinishReason.ERROR:
-            raise InternalError(f"the engine could not go on: {output.error}")
+            raise _failure(output)
         self._note(output)
         if self._order.body.output_limit == 0:
             self._withdraw()
@@ -239,3 +256,9 @@ class Generation:
 
     def _last(self, reason: FinishReason, stop: str | int | None) -> Piece:
         return replace(self._text.take_all(), finish_reason=reason.value, stop_reason=stop)
+
+
+def _failure(output: TokenOutput) -> ApiError:
+    if output.fault is None:
+        return InternalError(f"the engine could not go on: {output.error}")
+    return UnservableSettingsError(f"{output.error}; {REMEDIES[output.fault]}")

@@ -59,7 +59,8 @@ class Judgement:
     def abandoned(self, open_gap_s: float | None, *, is_error: bool) -> bool:
         """The request ended without a whole answer.
 
-        A client that left in time makes no sample; an error of ours is bad.
+        A client that left in time, or asked for what cannot be, makes no sample; an error of
+        ours is bad.
 
         Args:
             open_gap_s: Since the last emission; None where there was none.

@@ -90,7 +90,7 @@ def moment_terms() -> tuple[str, ...]:
 
 MOMENT_TERMS = moment_terms()
 
-OUTCOMES = ("stop", "length", "abort", "gone", "error")  # requests_total
+OUTCOMES = ("stop", "length", "abort", "gone", "invalid", "error")  # requests_total
 OVERLOAD_REASONS = ("queued_requests", "queued_tokens", "projected_kv", "queue_delay")
 REDIRECT_REASONS = ("draining", "not_ready")
 REJECTION_REASONS = (*OVERLOAD_REASONS, *REDIRECT_REASONS)
@@ -130,7 +130,8 @@ PROMPT_TOKENS_RECEIVED = _counter(
 REQUESTS = _counter(
     "requests_total",
     "Admitted requests ended, by outcome: stop, length, abort (the client left during the "
-    "answer), gone (it left before the first token), error.",
+    "answer), gone (it left before the first token), invalid (its own settings left no token to "
+    "draw), error.",
     ("model_name", "tier", "outcome"),
 )
 REJECTED = _counter(

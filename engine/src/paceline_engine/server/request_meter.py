@@ -216,7 +216,7 @@ class RequestMeter:
         return (self._now() - self._first_at) / (self.output_tokens - 1)
 
     def abandon(self, outcome: str) -> None:
-        """The request ended without a whole answer; `outcome` is `abort` or `error`.
+        """The request ended without a whole answer; `outcome` is `abort`, `invalid` or `error`.
 
         One whose client left before the first token counts as `gone`: load that got nothing.
         """
