@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from paceline_engine.request import Request, Tier
@@ -114,6 +116,75 @@ def test_nobody_is_displaced_in_vain() -> None:
     made.step()
     made.add(request(2, LIVE, prompt=200))
     assert all(not made.step().preempted for _ in range(5))
+
+
+@pytest.mark.behaviour(
+    "an interactive request goes past a batch request that does not fit, and displaces others",
+    report="review: with a batch request at the head of the queue nobody was displaced",
+)
+def test_interactive_displaces_batch_past_a_batch_head_that_does_not_fit() -> None:
+    made = harness(num_kv_blocks=16, max_model_len=256, batch_weight=1.0)
+    made.add(request(0, BATCH, prompt=100))
+    made.step()
+    made.add(request(1, LIVE, prompt=64))
+    made.step()
+    made.add(request(2, BATCH, prompt=200))
+    made.step()
+    made.scheduler.roster.queue.charge(LIVE, "", 10_000)  # it is the batch tier's turn
+    made.add(request(3, LIVE, prompt=80, max_tokens=30))
+    assert made.step().preempted == ()
+    step = made.step()
+    assert step.preempted == (0,)
+    assert 3 in lengths(step)
+    assert all(not made.step().preempted for _ in range(5))
+
+
+@pytest.mark.behaviour(
+    "memory for an interactive request is counted with what it finds in the prefix cache",
+    report="review: a request whose prompt was cached displaced nobody and waited",
+)
+def test_interactive_displaces_for_what_it_lacks_beyond_its_hits() -> None:
+    made = harness(num_kv_blocks=32, max_model_len=512, prefix_caching=True)
+    shared = tuple(place % 40 + 1 for place in range(300))
+    made.add(replace(request(0), prompt_token_ids=shared))
+    made.step()
+    for request_id in (1, 2):
+        made.add(request(request_id, BATCH, prompt=70))
+    made.step()
+    made.add(replace(request(9, max_tokens=3), prompt_token_ids=(*shared[:288], *(45,) * 16)))
+    made.step()
+    step = made.step()
+    assert step.preempted == (2,)
+    assert lengths(step)[9] == 16
+
+
+def test_nobody_is_displaced_for_blocks_that_others_hold_too() -> None:
+    """Three choices of one prompt hold its blocks; without the fourth they stay held."""
+    made = harness(num_kv_blocks=24, max_model_len=384)
+    parent = request(0, BATCH, prompt=95, max_tokens=60)
+    made.add(parent)
+    for request_id in range(1, 4):
+        made.add(replace(parent, request_id=request_id, parent_id=0))
+    made.step()
+    made.step()
+    for sequence in made.scheduler.roster.running:
+        sequence.is_guest = sequence.request_id == 3
+    made.add(request(9, prompt=16 * 14, max_tokens=5))
+    assert all(not made.step().preempted for _ in range(5))
+
+
+def test_a_lowered_cap_displaces_nobody_before_it_is_reached() -> None:
+    made = harness(max_num_seqs=8)
+    for request_id in range(8):
+        made.add(request(request_id, BATCH, prompt=4, max_tokens=10 + request_id))
+    made.step()
+    made.scheduler.limits.apply(max_num_running_seqs=4)
+    made.add(request(9, max_tokens=3))
+    displaced = {}
+    while made.scheduler.has_work:
+        running = made.scheduler.num_running
+        displaced.update(dict.fromkeys(made.step().preempted, running))
+    assert list(displaced.values()) == [4]
 
 
 def test_who_got_in_by_its_share_is_not_displaced() -> None:

@@ -36,6 +36,7 @@ class Admission:
         self._pool = pool
         self._limits = limits
         self._refused: Sequence | None = None
+        self._favoured: Sequence | None = None
 
     def victim(self, now_s: float) -> Sequence | None:
         """The batch request that yields to an interactive one that could not get in.
@@ -43,45 +44,64 @@ class Admission:
         Whatever it lacked, a seat or blocks, the decision is this one. Batch requests yield
         that came in while no interactive one wanted the place; to an interactive request that
         is due, all of them. Who is due itself is spared, as it would come back first. One
-        victim a step is enough: the next step asks again.
+        victim a step is enough: the next step asks again. Until it is in, nobody else gets in
+        whom the room would serve as well. While a lowered cap drains down nobody yields.
         """
-        blocked, self._refused = self._refused, None
-        if blocked is None or blocked is not self._queue.head(now_s):
+        blocked, self._refused, self._favoured = self._refused, None, None
+        if (
+            blocked is None
+            or blocked.request.tier is Tier.BATCH
+            or not self._may_go(blocked, now_s)
+        ):
             return None
-        if blocked.request.tier is Tier.BATCH:
+        if len(self._running) > self._limits.max_num_running_seqs:
             return None
-        is_due = blocked.ticket.due_s <= now_s
+        is_due = blocked.ticket.is_due(now_s)
         victims = [
             each
             for each in self._running.displaceable()
-            if each.ticket.due_s > now_s and (is_due or each.is_guest)
+            if not each.ticket.is_due(now_s) and (is_due or each.is_guest)
         ]
-        blocks = sum(len(each.block_ids) for each in victims)
-        if not victims or self._blocks_missing(blocked) > blocks:
+        if not victims or self._lacks_blocks(blocked, victims):
             return None
+        self._favoured = blocked
         return victims[0]
 
-    def next(self, plan: StepPlan, limits: dict[Tier, int]) -> Sequence | None:
+    def next(self, plan: StepPlan, allowance: dict[Tier, int]) -> Sequence | None:
         """Admits the request whose turn it is; None if it has to wait.
 
         A batch request that does not fit holds up interactive ones for a bounded time.
 
         Args:
             plan: The step.
-            limits: Prefill tokens each tier may still take in it.
+            allowance: Prefill tokens each tier may still take in it.
         """
-        head = self._queue.head(plan.now_s)
-        if head is None or self._is_full or limits[head.request.tier] <= 0:
+        head = self._head(plan.now_s)
+        if head is None or self._is_full or allowance[head.request.tier] <= 0:
             self._refused = head if self._is_full else None
             return None
         if self._let_in(head, plan):
             return head
         self._refused = head
         other = self._passing(head, plan.now_s)
-        if other is None or limits[Tier.INTERACTIVE] <= 0:
+        if other is None or allowance[Tier.INTERACTIVE] <= 0:
             return None
         self._refused = other
         return other if self._let_in(other, plan) else None
+
+    def _head(self, now_s: float) -> Sequence | None:
+        """Whose turn it is: the queue's head, or for whom a request has just been displaced."""
+        favoured = self._favoured
+        if favoured is not None and self._queue.get(favoured.request_id) is favoured:
+            return favoured
+        return self._queue.head(now_s)
+
+    def _may_go(self, sequence: Sequence, now_s: float) -> bool:
+        """Whether it is still a waiting request's turn, or it may go past the head."""
+        head = self._queue.head(now_s)
+        return head is not None and (
+            sequence is head or (not self._is_full and sequence is self._passing(head, now_s))
+        )
 
     def _passing(self, head: Sequence, now_s: float) -> Sequence | None:
         """The interactive request that goes past the head, which does not fit.
@@ -152,10 +172,18 @@ class Admission:
         child.cached_tokens = 0
         return end - 1
 
-    def _blocks_missing(self, sequence: Sequence) -> int:
-        """Blocks to be freed before a request gets in, if nothing of it is cached."""
-        needed = self._pool.blocks_for(len(sequence.token_ids)) + self._reserved_blocks(sequence)
-        return needed + self._spare_blocks(sequence) - self._pool.num_available
+    def _lacks_blocks(self, sequence: Sequence, victims: list[Sequence]) -> bool:
+        """Whether a request could not get in even with all the victims gone."""
+        others = self._running.num_unprotected - len(victims)
+        missing = self._pool.missing(
+            sequence.request_id,
+            sequence.token_ids,
+            sequence.request.cache_scope,
+            spare=others * (1 + sequence.preemptions) + self._reserved_blocks(sequence),
+            read_cache=not sequence.needs_whole_prompt,
+            without=[each.request_id for each in victims],
+        )
+        return missing > 0
 
     def _spare_blocks(self, sequence: Sequence) -> int:
         """Blocks that must stay free for others to grow."""
