@@ -171,17 +171,23 @@ def test_a_due_request_goes_first_where_nothing_of_its_tier_got_in_for_long(tier
     assert took == [tier, other, other, tier]
 
 
-def test_who_was_preempted_comes_before_the_new_ones_of_its_tier() -> None:
+@pytest.mark.behaviour(
+    "a preempted request keeps its place among its tenant's and takes none from other tenants",
+    report="review: one tenant's preempted requests outranked every other tenant",
+)
+def test_who_was_preempted_has_its_old_place_among_its_own() -> None:
     line = Line()
-    first, second = line.add("a"), line.add("b")
+    first, second = line.add("a", prompt=50), line.add("a", prompt=50)
     for sequence in (first, second):
         line.queue.admit(sequence, 0.0)
-    line.add("c")
+        line.queue.charge(Tier.INTERACTIVE, "a", sequence.bill(50))
+    later = line.add("a")
+    other = [line.add("b") for _ in range(3)]
+    line.queue.charge(Tier.INTERACTIVE, "a", 30)
     for sequence in (second, first):
         line.queue.resume(sequence)
-    assert [line.queue.head(1.0), line.queue.count(Tier.INTERACTIVE)] == [first, 3]
-    line.queue.remove(first)
-    assert line.queue.head(1.0) is second
+    assert line.queue.count(Tier.INTERACTIVE) == 6
+    assert line.order() == [*other, first, second, later]
 
 
 def test_counts() -> None:

@@ -8,9 +8,8 @@ In a tier, by the first rule that decides:
 
 1. Who has waited for the tier's maximum is due and nothing of the tier overtakes it: of those,
    the one due first.
-2. Preempted requests before new ones.
-3. The tenant served least for its weight.
-4. The nearest deadline, then arrival.
+2. The tenant served least for its weight.
+3. The nearest deadline, then arrival, which preemption does not change.
 
 Each operation takes O(log n), whatever waits.
 """

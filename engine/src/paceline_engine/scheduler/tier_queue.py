@@ -1,4 +1,4 @@
-"""What waits in one tier: due requests first, then preempted ones, then tenants by share."""
+"""What waits in one tier: due requests first, then tenants by share."""
 
 from __future__ import annotations
 
@@ -40,14 +40,13 @@ class TierQueue:
         self._tenants: dict[str, _Tenant] = {}
         self._order: PriorityMap[str, tuple[float, float, int]] = PriorityMap()
         self._gone: PriorityMap[str, tuple[float]] = PriorityMap()
-        self._resumed: PriorityMap[Sequence, Place] = PriorityMap()
         self._due: PriorityMap[Sequence, tuple[float, int]] = PriorityMap()
-        self._num_new = 0
+        self._num_waiting = 0
         self._tag = 0.0
         self._last: str | None = None  # whose last waiting request was taken out last
 
     def __len__(self) -> int:
-        return self._num_new + len(self._resumed)
+        return self._num_waiting
 
     @property
     def num_tenants(self) -> int:
@@ -56,24 +55,17 @@ class TierQueue:
 
     def add(self, sequence: Sequence) -> None:
         """Queues a new request."""
-        tenant = self._join(sequence.request.tenant)
+        tenant = self._enter(sequence)
         tenant.alive += 1
-        tenant.waiting.set(sequence, place(sequence))
-        self._num_new += 1
-        self._enter(sequence)
-        self._reorder(sequence.request.tenant, tenant)
 
     def resume(self, sequence: Sequence) -> None:
-        """Queues a preempted request ahead of every new one."""
-        self._resumed.set(sequence, place(sequence))
+        """Queues a preempted request at its old place in its tenant's queue."""
         self._enter(sequence)
 
     def head(self, now_s: float) -> Sequence | None:
         """Whose turn it is in this tier."""
         if (due := self._due.first()) is not None and due[0][0] <= now_s:
             return due[1]
-        if (resumed := self._resumed.first()) is not None:
-            return resumed[1]
         if (served_least := self._order.first()) is None:
             return None
         first = self._tenants[served_least[1]].waiting.first()
@@ -83,13 +75,11 @@ class TierQueue:
         """Takes a waiting request out, to run it or to drop it."""
         self.tokens -= sequence.queued_tokens
         self._due.remove(sequence)
-        if self._resumed.remove(sequence):
-            return
         name = sequence.request.tenant
         tenant = self._tenants[name]
         self._advance()
         tenant.waiting.remove(sequence)
-        self._num_new -= 1
+        self._num_waiting -= 1
         self._reorder(name, tenant)
 
     def share(self, tenant: str) -> Share:
@@ -110,9 +100,15 @@ class TierQueue:
             self._gone.set(tenant, (known.share.tag,))
         self._forget()
 
-    def _enter(self, sequence: Sequence) -> None:
+    def _enter(self, sequence: Sequence) -> _Tenant:
+        name = sequence.request.tenant
+        tenant = self._join(name)
+        tenant.waiting.set(sequence, place(sequence))
+        self._num_waiting += 1
         self.tokens += sequence.queued_tokens
         self._due.set(sequence, (sequence.ticket.due_s, sequence.ticket.arrival))
+        self._reorder(name, tenant)
+        return tenant
 
     def _join(self, name: str) -> _Tenant:
         tenant = self._tenants.get(name)
