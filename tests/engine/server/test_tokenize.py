@@ -1,13 +1,24 @@
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import Request
 
+from paceline_engine.server.error_routes import bare_app
+from paceline_engine.server.tokenize_routes import LEAST_LIMIT_TOKENS, TokenizeRoutes
+from paceline_engine.tokenizer import Tokenizer
 from paceline_engine.tokenizer.byte_vocabulary import TURN_END_ID, TURN_START_ID, VOCAB_SIZE
+from paceline_engine.tokenizer.vocabulary import Vocabulary
 from tests.engine.server.conftest import MODEL
+
+WITHIN_S = 60
 
 
 @pytest.mark.parametrize(
@@ -97,3 +108,76 @@ def test_the_model_card(http: httpx.Client) -> None:
         "max_model_len": 512,
     }
     assert card["permission"][0]["allow_sampling"] is True
+
+
+class _Port:
+    """An entry whose tokenizer counts how many use it at a time, and must not see too much."""
+
+    context, model_name = 100, MODEL
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.service = SimpleNamespace(tokenizer=tokenizer)
+
+    def check_key(self, request: Request) -> None:
+        """Anyone may."""
+
+    async def read(self, model: Any, request: Request) -> Any:
+        return model.model_validate_json(await request.body())
+
+
+def routes_of(encode: Callable[[str], list[int]]) -> httpx.AsyncClient:
+    table = tuple(bytes([byte]) * 4 for byte in range(256))
+    vocabulary = Vocabulary(token_bytes=table, specials=(), eos_token_ids=())
+    port: Any = _Port(Tokenizer(vocabulary, encode))
+    app, routes = bare_app("test"), TokenizeRoutes(port)
+    for route in (routes.tokenize, routes.detokenize):
+        app.add_api_route(f"/{route.__name__}", route, methods=["POST"], response_model=None)
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
+
+
+@pytest.mark.behaviour(
+    "What has more tokens than one call may ask about is refused before it is encoded",
+    report="own risk: /tokenize takes no place in any queue, and was limited by its body alone",
+)
+async def test_no_text_without_limit() -> None:
+    def encode(_text: str) -> list[int]:
+        raise AssertionError("encoded")
+
+    text = "x" * (4 * LEAST_LIMIT_TOKENS + 1)
+    hello = {"role": "user", "content": "hello"}
+    async with routes_of(encode) as client:
+        for path, body, param in (
+            ("/tokenize", {"prompt": text}, "prompt"),
+            ("/tokenize", {"messages": [{**hello, "content": text}]}, "messages"),
+            ("/tokenize", {"messages": [{**hello, "reasoning_content": text}]}, "messages"),
+            (
+                "/tokenize",
+                {"messages": [hello], "chat_template_kwargs": {"a": [[text]]}},
+                "messages",
+            ),
+            ("/detokenize", {"tokens": [0] * (LEAST_LIMIT_TOKENS + 1)}, "tokens"),
+        ):
+            answer = await client.post(path, json=body)
+            assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+            assert answer.json()["error"]["code"] == "context_length_exceeded"
+
+
+async def test_two_long_texts_at_a_time() -> None:
+    """The third waits until one is done; a short one passes it."""
+    running, seen, both = set[int](), list[int](), threading.Barrier(2)
+
+    def encode(text: str) -> list[int]:
+        if len(text) < 100:
+            return [0]
+        running.add(threading.get_ident())
+        seen.append(len(running))
+        both.wait(WITHIN_S)  # two at least
+        running.discard(threading.get_ident())
+        return [0]
+
+    async with routes_of(encode) as client, asyncio.timeout(WITHIN_S):
+        long = [client.post("/tokenize", json={"prompt": "x" * 10_000}) for _ in range(6)]
+        short = client.post("/tokenize", json={"prompt": "x"})
+        answers = await asyncio.gather(*long, short)
+    assert all(answer.json()["count"] == 1 for answer in answers)
+    assert max(seen) == 2

@@ -13,6 +13,7 @@ from paceline_engine.server.errors import (
     ContextLengthError,
     ModelNotFoundError,
 )
+from paceline_engine.server.text_extent import bytes_of
 from paceline_engine.server.wire import MAX_PROMPTS, CompletionRequest
 from paceline_engine.tokenizer import Tokenizer, TokenizerError
 
@@ -164,14 +165,18 @@ def _check_bytes(texts: Sequence[str], tokenizer: Tokenizer, limit: int | None, 
     """Refuses, without encoding it, what has too many bytes for any tokens to fit."""
     if limit is None:
         return
-    num_bytes = sum(len(text.encode(errors="surrogatepass")) for text in texts)
-    least_tokens = -(-num_bytes // tokenizer.longest_token_bytes)
-    if least_tokens > limit:
+    least = least_tokens(texts, tokenizer)
+    if least > limit:
         raise ContextLengthError(
             f"the context holds {limit} tokens, prompt and output together, and the prompt "
-            f"has {least_tokens} at least; shorten it to at most {limit - 1}",
+            f"has {least} at least; shorten it to at most {limit - 1}",
             param=param,
         )
+
+
+def least_tokens(texts: object, tokenizer: Tokenizer) -> int:
+    """Tokens that all texts in a value have at least, by their bytes alone."""
+    return -(-bytes_of(texts) // tokenizer.longest_token_bytes)
 
 
 def check_ids(token_ids: Sequence[int], vocab_size: int, param: str) -> None:

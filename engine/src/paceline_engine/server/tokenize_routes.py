@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Final, TypeVar
 
 from fastapi import Request
 from starlette.responses import Response
 
 from paceline_engine.server.api_port import ApiPort, as_json
+from paceline_engine.server.errors import ContextLengthError
 from paceline_engine.server.prompts import (
     LONG_TEXT_CHARS,
     chat_prompt,
     check_ids,
     check_model,
     encode_prompts,
+    least_tokens,
 )
+from paceline_engine.server.text_extent import exceeds
 from paceline_engine.server.token_texts import TokenTexts
 from paceline_engine.server.tokenize_wire import (
     Detokenized,
@@ -22,6 +29,16 @@ from paceline_engine.server.tokenize_wire import (
     Tokenized,
     TokenizeRequest,
 )
+
+_Result = TypeVar("_Result")
+MOST_LONG: Final = 2  # that are worked on at a time; streams need the processors too
+CONTEXTS_TOLD: Final = 4
+LEAST_LIMIT_TOKENS: Final = 65_536
+
+
+def most_tokens(context: int) -> int:
+    """Tokens that one call may ask about."""
+    return max(CONTEXTS_TOLD * context, LEAST_LIMIT_TOKENS)
 
 
 class TokenizeRoutes:
@@ -33,33 +50,48 @@ class TokenizeRoutes:
 
     def __init__(self, port: ApiPort) -> None:
         self._port = port
+        self._most = most_tokens(port.context)
+        self._long = asyncio.Semaphore(MOST_LONG)
 
     async def tokenize(self, request: Request) -> Response:
         """POST /tokenize."""
         self._port.check_key(request)
         body = await self._port.read(TokenizeRequest, request)
         check_model(body.model, self._port.model_name)
-        ids = await self._ids(body)
-        texts = TokenTexts(self._port.service.tokenizer)
-        shown = tuple(map(texts.text, ids)) if body.return_token_strs else None
-        return as_json(
-            Tokenized(
-                count=len(ids), max_model_len=self._port.context, tokens=ids, token_strs=shown
-            )
-        )
+        is_long = exceeds(body, LONG_TEXT_CHARS)
+        async with self._long if is_long else nullcontext():
+            await _run(partial(self._check_extent, body), is_long=is_long)
+            ids = await self._ids(body)
+            self._check_count(len(ids), "", "prompt" if body.messages is None else "messages")
+            return await _run(partial(self._told, body, ids), is_long=is_long)
 
     async def detokenize(self, request: Request) -> Response:
         """POST /detokenize."""
         self._port.check_key(request)
         body = await self._port.read(DetokenizeRequest, request)
         check_model(body.model, self._port.model_name)
+        self._check_count(len(body.tokens), "", "tokens")
+        check_ids(body.tokens, self._port.service.tokenizer.vocab_size, "tokens")
+        is_long = len(body.tokens) >= LONG_TEXT_CHARS
+        async with self._long if is_long else nullcontext():
+            return await _run(partial(self._untold, body), is_long=is_long)
+
+    def _check_extent(self, body: TokenizeRequest) -> None:
+        """Refuses what has too many tokens, by its bytes, before it is encoded."""
         tokenizer = self._port.service.tokenizer
-        check_ids(body.tokens, tokenizer.vocab_size, "tokens")
-        if len(body.tokens) < LONG_TEXT_CHARS:
-            text = tokenizer.decode(body.tokens, skip_special=False)
+        if body.messages is None:
+            self._check_count(least_tokens(body.prompt, tokenizer), " at least", "prompt")
         else:
-            text = await asyncio.to_thread(tokenizer.decode, body.tokens, skip_special=False)
-        return as_json(Detokenized(prompt=text))
+            chat = (body.messages, body.tools, body.chat_template_kwargs)
+            self._check_count(least_tokens(chat, tokenizer), " at least", "messages")
+
+    def _check_count(self, count: int, least: str, param: str) -> None:
+        if count > self._most:
+            raise ContextLengthError(
+                f"{param}: {count} tokens{least}, and one call may ask about {self._most}; "
+                "send it in parts",
+                param=param,
+            )
 
     async def _ids(self, body: TokenizeRequest) -> tuple[int, ...]:
         tokenizer = self._port.service.tokenizer
@@ -70,3 +102,20 @@ class TokenizeRoutes:
         texts = [body.prompt or ""]
         prompts = await encode_prompts(texts, tokenizer, limit=None, add_special=add_special)
         return prompts[0].token_ids
+
+    def _told(self, body: TokenizeRequest, ids: tuple[int, ...]) -> Response:
+        texts = TokenTexts(self._port.service.tokenizer)
+        shown = tuple(map(texts.text, ids)) if body.return_token_strs else None
+        return as_json(
+            Tokenized(
+                count=len(ids), max_model_len=self._port.context, tokens=ids, token_strs=shown
+            )
+        )
+
+    def _untold(self, body: DetokenizeRequest) -> Response:
+        text = self._port.service.tokenizer.decode(body.tokens, skip_special=False)
+        return as_json(Detokenized(prompt=text))
+
+
+async def _run(work: Callable[[], _Result], *, is_long: bool) -> _Result:
+    return await asyncio.to_thread(work) if is_long else work()
