@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.soak.run import Result, soak
-from bench.soak.watch import Sample, growth
+from bench.soak.watch import Sample, memory_growth
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -44,7 +44,7 @@ def main() -> int:
         print(f"  {problem}")
     print(
         f"soak: {'short' if result.problems else 'ok'} minutes={args.minutes:g} "
-        f"calls={result.statuses.total()} memory_growth={growth(result.samples):+.2%} "
+        f"calls={result.statuses.total()} memory_growth={memory_growth(result.samples):+.2%} "
         f"seconds={wall_s:.0f}"
     )
     return 1 if result.problems else 0
@@ -59,7 +59,7 @@ def _write(args: argparse.Namespace, result: Result, wall_s: float) -> None:
         "seed": args.seed,
         "wall_s": round(wall_s, 1),
         "statuses": {str(status): count for status, count in sorted(result.statuses.items())},
-        "memory_growth": round(growth(result.samples), 5),
+        "memory_growth": round(memory_growth(result.samples), 5),
         "problems": result.problems,
         "samples": [asdict(each) for each in result.samples],
     }

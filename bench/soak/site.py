@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ class Site:
         return Sample(
             at_s=at_s,
             rss_bytes=rss_bytes(),
+            objects=len(gc.get_objects()),
             tasks=len(asyncio.all_tasks()),
             timers=self.client.armed_timers(),
             blocks_held=self.client.scheduler.pool.num_held,

@@ -10,6 +10,7 @@ from statistics import median
 
 PAGE_BYTES = 4096
 RSS_TOLERANCE = 0.02
+OBJECTS_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,7 @@ class Sample:
     Attributes:
         at_s: Virtual time since the start.
         rss_bytes: Resident memory of the process.
+        objects: Objects that the garbage collector tracks.
         tasks: asyncio tasks, the soak's own left out.
         timers: Timers armed on the loop.
         blocks_held: KV blocks in a table.
@@ -28,6 +30,7 @@ class Sample:
 
     at_s: float
     rss_bytes: int
+    objects: int
     tasks: int
     timers: int
     blocks_held: int
@@ -41,15 +44,18 @@ def rss_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 
-def growth(samples: Sequence[Sample]) -> float:
-    """Growth of resident memory from the second quarter of the samples to the last.
+def growth(values: Sequence[int]) -> float:
+    """Growth from the second quarter of the values to the last.
 
     The first quarter is warm-up: caches fill, the allocator takes what it will need.
     """
-    quarter = max(1, len(samples) // 4)
-    before = median(each.rss_bytes for each in samples[quarter : 2 * quarter])
-    after = median(each.rss_bytes for each in samples[-quarter:])
-    return after / before - 1
+    quarter = max(1, len(values) // 4)
+    return median(values[-quarter:]) / median(values[quarter : 2 * quarter]) - 1
+
+
+def memory_growth(samples: Sequence[Sample]) -> float:
+    """Growth of resident memory; see `growth`."""
+    return growth([each.rss_bytes for each in samples])
 
 
 def leaks(samples: Sequence[Sample]) -> list[str]:
@@ -64,7 +70,10 @@ def leaks(samples: Sequence[Sample]) -> list[str]:
         worst = max(getattr(each, name) for each in samples)
         if worst:
             found.append(f"{name}: {worst} while idle")
-    grown = growth(samples)
+    grown = memory_growth(samples)
     if grown > RSS_TOLERANCE:
         found.append(f"memory grew by {grown:.1%}, more than {RSS_TOLERANCE:.0%}")
+    grown = growth([each.objects for each in samples])
+    if grown > OBJECTS_TOLERANCE:
+        found.append(f"objects grew by {grown:.1%}, more than {OBJECTS_TOLERANCE:.0%}")
     return found
