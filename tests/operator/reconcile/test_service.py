@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from paceline_operator.domain.ownership import is_claimed
 from tests.support.engine_pods import settle
 from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
 from tests.support.operator_process import OperatorProcess
@@ -119,7 +120,8 @@ def test_one_foreign_write_is_adopted_and_a_second_makes_the_knob_yield(
 ) -> None:
     create(fleets, "fought")
     operator.eventually(lambda: replicas(fleets.rest, "fought") == 1)
-    operator.eventually(lambda: "scaled default/fought" in operator.said())
+    path = "/apis/apps/v1/namespaces/default/deployments/fought"
+    operator.eventually(lambda: is_claimed(fleets.rest.call("GET", path).body))
     fleets.server.kubectl("scale", "deployment/fought", "--replicas=2")
     operator.eventually(lambda: len(status(fleets.rest, "fought")["memory"]["writers"]) == 1)
     assert condition(fleets.rest, "fought", "Conflict")["status"] == "False"
