@@ -52,7 +52,6 @@ class PoolModel:
     slots: dict[int, list[Content | None]] = field(default_factory=dict)
     findable: dict[Content, int] = field(default_factory=dict)
     unused: list[int] = field(default_factory=list)
-    writer: dict[int, CacheScope] = field(default_factory=dict)
     left_at_s: dict[int, float] = field(default_factory=dict)
     copies: list[tuple[int, int]] = field(default_factory=list)
     purged: set[int] = field(default_factory=set)
@@ -79,7 +78,7 @@ class PoolModel:
             found.append(block)
         return found
 
-    def took(self, blocks: Sequence[int], scope: CacheScope, free: set[int]) -> None:
+    def took(self, blocks: Sequence[int], free: set[int]) -> None:
         """Checks which blocks were given out: free ones, then the longest unused."""
         for block in blocks:
             if free:
@@ -88,7 +87,6 @@ class PoolModel:
             else:
                 assert block == self.unused.pop(0), "not the longest unused block"
                 self.hide([block])
-            self.writer[block] = scope
 
     def hide(self, blocks: Iterable[int]) -> None:
         gone = set(blocks)
@@ -118,6 +116,7 @@ class PoolModel:
         self.copies.clear()
         self.wipe(wipes)
         self.check_purged_are_wiped()
+        self.check_nobody_holds_anothers()
         for owner_id in self.owners:
             self.compute(owner_id)
         for owner_id, owner in self.owners.items():
@@ -158,6 +157,16 @@ class PoolModel:
         for block in blocks:
             self.slots[block] = [None] * self.pool.block_size
             self.purged.discard(block)
+
+    def scopes_in(self, block: int) -> set[CacheScope]:
+        """Whose content is in the block, whatever became of its writer."""
+        return {content[0] for content in self.slots[block] if content is not None}
+
+    def check_nobody_holds_anothers(self) -> None:
+        """A table's blocks hold nothing of another scope, in slots not yet written either."""
+        for owner_id, owner in self.owners.items():
+            for block in self.pool.table(owner_id):
+                assert self.scopes_in(block) <= {owner.scope}
 
     def check_purged_are_wiped(self) -> None:
         cleared = {

@@ -322,6 +322,50 @@ def test_a_purge_frees_what_is_cached_and_names_all_remains() -> None:
     assert pool.admit(2, range(10), A, 2.0) == 0
 
 
+@pytest.mark.parametrize("is_held", [True, False])
+@pytest.mark.behaviour(
+    "a block that changes hands between tenants is overwritten first, in slots that its new "
+    "owner never writes too, so a purge leaves nothing of the tenant behind",
+    report="vllm #30931, #42125, #3264 as a kind: what one caller computed was in reach of another",
+)
+def test_a_purge_leaves_no_remains_under_a_later_owner(is_held: bool) -> None:
+    pool = BlockPool(1, SIZE)
+    assert pool.admit(1, range(3), A, 0.0) == 0
+    assert pool.take_wipes() == ()
+    pool.release(1, 0.0)
+    assert pool.admit(2, [7], CacheScope(tenant="b"), 1.0) == 0
+    assert pool.take_wipes() == (0,)
+    assert pool.take_wipes() == ()
+    if not is_held:
+        pool.release(2, 1.0)
+    purged = pool.purge(2.0, tenant="a")
+    assert (purged.block_ids, purged.held) == ((), 0), "nothing of it is left"
+    purged = pool.purge(2.0, tenant="b")
+    assert (len(purged.block_ids), purged.held) == ((0, 1) if is_held else (1, 0))
+
+
+def test_a_block_that_stays_in_its_scope_is_not_overwritten() -> None:
+    pool = BlockPool(4, SIZE)
+    for owner in range(8):
+        scope = CacheScope(tenant="a", salt="s")
+        assert pool.admit(owner, range(10 * owner, 10 * owner + 10), scope, 0.0) == 0
+        pool.fill(owner, range(10 * owner, 10 * owner + 10), 10)
+        assert pool.take_wipes() == ()
+        pool.release(owner, 0.0)
+
+
+def test_a_copy_into_anothers_block_is_not_wiped() -> None:
+    pool = BlockPool(3, SIZE)
+    pool.admit(1, range(12), CacheScope(tenant="b"), 0.0)
+    pool.release(1, 0.0)
+    tokens = list(range(6))
+    computed(pool, 2, tokens)
+    assert set(pool.take_wipes()) == set(pool.table(2))
+    pool.fork(2, 3, tokens)
+    assert len(pool.writable(3, 6, 7, 0.0) or ()) == 1
+    assert pool.take_wipes() == ()
+
+
 def test_a_purge_hits_only_what_matches_every_part() -> None:
     scopes = [
         CacheScope(tenant=tenant, scope=scope, salt=salt)

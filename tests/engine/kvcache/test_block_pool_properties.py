@@ -79,7 +79,7 @@ class PoolMachine(RuleBasedStateMachine):
         table = list(self.pool.table(self.next_id))
         assert table[: len(hits)] == hits
         self.model.unused = [block for block in self.model.unused if block not in hits]
-        self.model.took(table[len(hits) :], scope, free)
+        self.model.took(table[len(hits) :], free)
         self.model.owners[self.next_id] = Owner(tokens, scope, got, len(hits))
         self.model.check_reads(self.next_id, got)
         event("hit" if got else "no hit")
@@ -130,7 +130,7 @@ class PoolMachine(RuleBasedStateMachine):
         assert grown is (missing <= available)
         assert table[: len(before)] == before
         assert len(table) == len(before) + (missing if grown else 0)
-        self.model.took(table[len(before) :], owner.scope, free)
+        self.model.took(table[len(before) :], free)
         return grown
 
     def make_writable(self, owner_id: int, owner: Owner, end: int) -> bool:
@@ -144,7 +144,7 @@ class PoolMachine(RuleBasedStateMachine):
         assert len(copies) <= available
         replaced = [pair for pair in zip(before, table, strict=True) if pair[0] != pair[1]]
         assert list(copies) == replaced
-        self.model.took([copy for _, copy in copies], owner.scope, free)
+        self.model.took([copy for _, copy in copies], free)
         for source, _ in copies:
             self.model.left([source])
         self.model.copies.extend(copies)
@@ -222,24 +222,30 @@ class PoolMachine(RuleBasedStateMachine):
             if chosen.matches(owner.scope, 0):
                 owner.is_cleared = True
                 in_use.update(self.pool.table(owner_id))
-        stale = {
-            block
-            for block, writer in model.writer.items()
-            if block not in held and chosen.matches(writer, model.now_s - model.left_at_s[block])
-        }
+        remains = {block for block in range(self.pool.num_blocks) if self.is_meant(block, chosen)}
+        cached = remains & set(model.unused)
         purged = self.pool.purge(
             model.now_s, tenant=tenant, scope=scope, salt=salt, older_than_s=older_than_s
         )
-        assert set(purged.block_ids) == stale
-        assert len(purged.block_ids) == len(stale)
-        assert purged.freed == len(stale & set(model.unused))
+        named = set(purged.block_ids)
+        assert remains <= named, "a block keeps content of the selection"
+        assert len(named) == len(purged.block_ids)
+        assert not named & held
+        assert purged.freed == len(cached) == len(named & set(model.unused))
         assert purged.tokens == purged.freed * self.pool.block_size
         assert purged.held == len(in_use)
-        model.wipe(purged.block_ids)
-        model.hide(stale | in_use)
+        for block in named:
+            assert all(chosen.covers(scope) for scope in model.scopes_in(block))
+        model.wipe(named)
+        model.hide(named | in_use)
         model.purged |= in_use
-        for block in stale:
-            del model.writer[block]
+
+    def is_meant(self, block: int, chosen: Selection) -> bool:
+        """Whether nobody holds the block, and something of the selection is in it."""
+        if block in self.model.held or block not in self.model.left_at_s:
+            return False
+        age_s = self.model.now_s - self.model.left_at_s[block]
+        return any(chosen.matches(scope, age_s) for scope in self.model.scopes_in(block))
 
     @invariant()
     def every_block_has_one_role(self) -> None:

@@ -8,6 +8,7 @@ from paceline_engine.kvcache.integrity import Books
 from paceline_engine.kvcache.lru import LruBlocks
 from paceline_engine.kvcache.prefix_index import PrefixIndex
 from paceline_engine.kvcache.purge import Selection
+from paceline_engine.kvcache.writers import Writers
 from paceline_engine.request import CacheScope
 
 
@@ -31,9 +32,9 @@ class BlockLedger:
         self._index = PrefixIndex(num_blocks)
         self._references = [0] * num_blocks
         self._num_held = 0
-        self._writer: list[CacheScope | None] = [None] * num_blocks  # whose KV is in it
+        self._writers = Writers(num_blocks)
         self._left_at_s = [0.0] * num_blocks  # when its last holder let go
-        self._unwiped: set[int] = set()  # purged while held, let go since, not overwritten
+        self._unwiped: set[int] = set()  # to overwrite before anything is computed
 
     @property
     def num_free(self) -> int:
@@ -79,6 +80,9 @@ class BlockLedger:
     def take(self, count: int, scope: CacheScope) -> list[int]:
         """Gives out blocks that nobody holds: free ones, then the longest unused cached ones.
 
+        Those with another's KV join the blocks to overwrite. Writing zeros costs a thousandth
+        or so of computing what will fill them, and nothing where all are of one scope.
+
         Args:
             count: At most `num_available`.
             scope: Who will write to them.
@@ -87,9 +91,9 @@ class BlockLedger:
         for _ in range(count):
             block = self._free.pop() if self._free else self._evict()
             self._references[block] = 1
-            self._writer[block] = scope
             taken.append(block)
         self._num_held += count
+        self._unwiped.update(self._writers.assign(taken, scope))
         return taken
 
     def share(self, block_ids: Iterable[int]) -> None:
@@ -141,7 +145,7 @@ class BlockLedger:
             self._withdraw(block)
 
     def forget(self, selection: Selection, now_s: float) -> tuple[list[int], int]:
-        """Frees cached blocks of a selection; takes time in proportion to the pool.
+        """Frees cached blocks of a selection; takes time in proportion to its scopes' blocks.
 
         Returns:
             Blocks to overwrite now, free ones with remains of the selection among them; how
@@ -149,25 +153,25 @@ class BlockLedger:
         """
         stale = [
             block
-            for block, writer in enumerate(self._writer)
-            if writer is not None
-            and not self._references[block]
-            and selection.matches(writer, now_s - self._left_at_s[block])
+            for scope in self._writers.scopes()
+            if selection.covers(scope)
+            for block in self._writers.blocks(scope)
+            if not self._references[block] and selection.reaches(now_s - self._left_at_s[block])
         ]
         freed = [block for block in stale if block in self._cached]
         for block in freed:
             self._cached.remove(block)
             self._withdraw(block)
             self._free.append(block)
-        for block in stale:
-            self._writer[block] = None
+        self._writers.blank(stale)
         self._unwiped.difference_update(stale)
         return stale, len(freed)
 
     def take_wipes(self) -> tuple[int, ...]:
-        """Blocks to overwrite that were purged while held; each is named once."""
+        """Blocks to overwrite before anything is computed; each is named once."""
         wipes = tuple(self._unwiped)
         self._unwiped.clear()
+        self._writers.blank(block for block in wipes if not self._references[block])
         return wipes
 
     def check(self, tables: Mapping[int, Sequence[int]]) -> None:

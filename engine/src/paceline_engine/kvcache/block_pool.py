@@ -3,7 +3,7 @@
 The scheduler decides who gets blocks; the runner's KV tensors are indexed by the ids. Every
 block is free, held by at least one table or cached (filled, findable, held by nobody), and
 the three counts always add up to the whole pool. Nothing here costs time in proportion to
-the pool but `purge` and the checks.
+the pool but a `purge` of everything and the checks.
 """
 
 from __future__ import annotations
@@ -318,9 +318,9 @@ class BlockPool:
     def take_wipes(self) -> tuple[int, ...]:
         """Blocks to overwrite, after copying and before anything is computed.
 
-        They were in use when they were purged and have been let go since. Some may have been
-        given out again: to be called once at the end of every scheduling round, and when
-        idle.
+        They were in use when they were purged and have been let go since, or hold what
+        another scope than their new owner's wrote: to be called once at the end of every
+        scheduling round, and when idle.
         """
         return self._ledger.take_wipes()
 

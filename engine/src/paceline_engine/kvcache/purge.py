@@ -23,14 +23,21 @@ class Selection:
     salt: str | None = None
     older_than_s: float | None = None
 
-    def matches(self, scope: CacheScope, age_s: float) -> bool:
-        """Whether blocks of this scope and age are meant."""
+    def covers(self, scope: CacheScope) -> bool:
+        """Whether blocks of this scope are meant, of some age."""
         return (
             self.tenant in (None, scope.tenant)
             and self.scope in (None, scope.scope)
             and self.salt in (None, scope.salt)
-            and (self.older_than_s is None or age_s >= self.older_than_s)
         )
+
+    def reaches(self, age_s: float) -> bool:
+        """Whether blocks of this age are meant, of some scope."""
+        return self.older_than_s is None or age_s >= self.older_than_s
+
+    def matches(self, scope: CacheScope, age_s: float) -> bool:
+        """Whether blocks of this scope and age are meant."""
+        return self.covers(scope) and self.reaches(age_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,9 @@ QUEUED_TOKEN_BYTES: Final = 80
 # The same where ids are bytes: those integers exist once.
 QUEUED_BYTE_BYTES: Final = 16
 
-# Of one KV block: its place in lists, its key and its entry in the prefix index.
-BLOCK_ACCOUNT_BYTES: Final = 400
+# Of one KV block: its place in lists, its key, its entry in the prefix index, and whose it is:
+# at most 650, measured with a salt of its own for each block.
+BLOCK_ACCOUNT_BYTES: Final = 700
 
 
 class InsufficientMemoryError(Exception):
