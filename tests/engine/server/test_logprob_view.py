@@ -4,7 +4,13 @@ import pytest
 
 from paceline_engine.message import TokenLogprobs
 from paceline_engine.server.answer_wire import ChatLogprob, PromptLogprob
-from paceline_engine.server.logprob_view import chat_logprobs, prompt_logprobs, text_logprobs
+from paceline_engine.server.logprob_view import (
+    chat_logprobs,
+    drawn,
+    echoed,
+    prompt_logprobs,
+    text_logprobs,
+)
 from paceline_engine.server.piece import Opening, Piece, ScoredToken, best, mean_logprob
 from paceline_engine.server.token_texts import TokenTexts
 from paceline_engine.tokenizer import load_tokenizer
@@ -19,7 +25,7 @@ def scored(*tokens: TokenLogprobs) -> tuple[ScoredToken, ...]:
 
 
 def test_completion_columns() -> None:
-    shown = text_logprobs(TEXTS, 2, Piece(text="a", scored=scored(A, RARE)))
+    shown = text_logprobs(TEXTS, 2, drawn(scored(A, RARE)))
     assert shown.tokens == ("a", "bytes:\\xe2")
     assert shown.token_logprobs == (-0.25, -9999.0)
     assert shown.top_logprobs == (
@@ -31,16 +37,15 @@ def test_completion_columns() -> None:
 
 @pytest.mark.parametrize(("top", "names"), [(0, {"a"}), (1, {"a"}), (3, {"a", "b", "bytes:\\xe2"})])
 def test_the_token_itself_is_always_shown(top: int, names: set[str]) -> None:
-    shown = text_logprobs(TEXTS, top, Piece(scored=scored(A)))
-    assert shown.top_logprobs[0] is not None
-    assert set(shown.top_logprobs[0]) == names
+    shown = text_logprobs(TEXTS, top, drawn(scored(A)))
+    assert set(shown.top_logprobs[0] or {}) == names
 
 
-def test_an_echoed_prompt_comes_first_and_its_first_token_has_none() -> None:
+def test_the_first_token_of_an_echoed_prompt_has_none() -> None:
     opening = Opening(token_ids=(98, 97), text="ba", offsets=(0, 1), scores=(A,))
-    shown = text_logprobs(TEXTS, 1, Piece(opening=opening, scored=scored(RARE)))
-    assert shown.tokens == ("b", "a", "bytes:\\xe2")
-    assert shown.token_logprobs == (None, -0.25, -9999.0)
+    shown = text_logprobs(TEXTS, 1, echoed(opening))
+    assert shown.tokens == ("b", "a")
+    assert shown.token_logprobs == (None, -0.25)
     assert shown.top_logprobs[0] is None
 
 
@@ -54,7 +59,7 @@ def test_chat_content_has_the_real_bytes_and_the_best_by_rank() -> None:
 
 
 def test_prompt_logprobs_as_vllm() -> None:
-    shown = prompt_logprobs(TEXTS, 1, Opening(token_ids=(1, 0xE2), scores=(RARE,)))
+    shown = prompt_logprobs(TEXTS, 1, (None, RARE))
     assert shown == (
         None,
         {

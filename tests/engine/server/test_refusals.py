@@ -126,6 +126,23 @@ def test_bad_fields_are_named(
     assert "\n" not in error["message"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        (TEXT, {"prompt": [97] * 400, "n": 128, "prompt_logprobs": 20}, "prompt_logprobs"),
+        (TEXT, {"prompt": [97] * 400, "n": 125, "echo": True, "logprobs": 20}, "logprobs"),
+        (TEXT, {"prompt": [[97] * 400] * 60, "n": 3, "prompt_logprobs": 20}, "prompt_logprobs"),
+    ],
+)
+def test_too_many_log_probabilities_are_refused_with_the_numbers(
+    http: httpx.Client, path: str, body: dict[str, Any], param: str
+) -> None:
+    status, error = post(http, path, {"max_tokens": 1, **body})
+    assert (status, error["param"], error["code"]) == (400, param, "invalid_value")
+    assert "1048576" in error["message"]
+    assert "21 for each" in error["message"]
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),

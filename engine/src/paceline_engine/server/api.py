@@ -15,7 +15,7 @@ from paceline_engine.server.api_document import describe
 from paceline_engine.server.api_port import ApiPort, as_json
 from paceline_engine.server.call import Call
 from paceline_engine.server.caller import Caller, read_caller
-from paceline_engine.server.choices import Prompt
+from paceline_engine.server.choices import Prompt, check_scored
 from paceline_engine.server.error_routes import bare_app
 from paceline_engine.server.errors import ModelNotFoundError
 from paceline_engine.server.gate import Gate
@@ -161,9 +161,10 @@ class _Routes:
         prompts: Sequence[Prompt],
         shape: Shape,
     ) -> Answer:
-        param = "messages" if isinstance(body, ChatRequest) else "prompt"
+        is_chat = isinstance(body, ChatRequest)
         for prompt in prompts:
-            check_fits(prompt, self._port.context, param)
+            check_fits(prompt, self._port.context, "messages" if is_chat else "prompt")
+        check_scored(body, prompts, copies=1 if is_chat else body.choices)
         bad_words = await encode_bad_words(body.bad_words or (), self._service.tokenizer)
         received_at = request.scope["state"]["received_at"]
         call = Call(self._service, body, prompts, received_at, caller=caller, bad_words=bad_words)

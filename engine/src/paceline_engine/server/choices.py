@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from paceline_engine.sampling import SamplingParams, choice_seed
+from paceline_engine.server.errors import BadRequestError
 from paceline_engine.server.sampling_fields import SamplingFields
+
+MAX_PROMPT_SCORES: Final = 2**20
+"""Log-probabilities of prompt tokens in one answer: some 60 MB of JSON."""
 
 TokenIds = tuple[int, ...]
 BadWords = tuple[TokenIds, ...]
@@ -54,6 +59,30 @@ def most_output(body: SamplingFields, prompt: Prompt, limit: int) -> int:
     room = limit - len(prompt.token_ids)
     wanted = body.output_limit
     return room if wanted is None else max(1, min(wanted, room))
+
+
+def check_scored(body: SamplingFields, prompts: Sequence[Prompt], copies: int) -> None:
+    """Whether the log-probabilities that an answer shows of its prompts are within bounds.
+
+    Args:
+        body: The checked body.
+        prompts: Its prompts.
+        copies: How often the answer shows each prompt.
+
+    Raises:
+        BadRequestError: They are not.
+    """
+    echoed = body.shown_logprobs if body.echoes else None
+    shown = [top + 1 for top in (body.prompt_logprobs, echoed) if top is not None]
+    places = sum(len(prompt.token_ids) for prompt in prompts)
+    if (scores := places * sum(shown) * copies) > MAX_PROMPT_SCORES:
+        raise BadRequestError(
+            f"the answer would hold {scores} log-probabilities of prompt tokens ({places} tokens, "
+            f"{sum(shown)} for each, in {copies} choices); the limit is {MAX_PROMPT_SCORES}: ask "
+            "for fewer choices, fewer of the best tokens or a shorter prompt",
+            param="prompt_logprobs" if echoed is None else "logprobs",
+            code="invalid_value",
+        )
 
 
 def plan_choices(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 
 from paceline_engine.message import TokenLogprobs
 from paceline_engine.server.answer_wire import (
@@ -14,23 +13,22 @@ from paceline_engine.server.answer_wire import (
     PromptLogprobs,
     TextLogprobs,
 )
-from paceline_engine.server.piece import Opening, Piece, ScoredToken
+from paceline_engine.server.piece import Opening, ScoredToken
 from paceline_engine.server.token_texts import TokenTexts
 
 Place = tuple[int, int, TokenLogprobs | None]
 """Offset, token id, log-probabilities; the first token of a prompt has none."""
 
 
-def text_logprobs(texts: TokenTexts, top: int, piece: Piece) -> TextLogprobs:
-    """Columns of a completion, an echoed prompt's tokens first.
+def text_logprobs(texts: TokenTexts, top: int, places: Sequence[Place]) -> TextLogprobs:
+    """Columns of a completion.
 
     Args:
         texts: Token texts.
         top: Best tokens shown at each place; the token itself comes on top where it is
             not among them.
-        piece: Part of a choice.
+        places: From `echoed` or `drawn`.
     """
-    places = tuple(chain(_echoed(piece.opening), _drawn(piece.scored)))
     return TextLogprobs(
         text_offset=tuple(offset for offset, _, _ in places),
         tokens=tuple(texts.key(token_id) for _, token_id, _ in places),
@@ -41,16 +39,17 @@ def text_logprobs(texts: TokenTexts, top: int, piece: Piece) -> TextLogprobs:
     )
 
 
-def _echoed(opening: Opening | None) -> Iterator[Place]:
-    if opening is None or not opening.offsets:
-        return
+def echoed(opening: Opening) -> Sequence[Place]:
+    """Places of an echoed prompt; none without echo."""
+    if not opening.offsets:
+        return ()
     scores: Sequence[TokenLogprobs | None] = (None, *opening.scores)
-    yield from zip(opening.offsets, opening.token_ids, scores, strict=True)
+    return tuple(zip(opening.offsets, opening.token_ids, scores, strict=True))
 
 
-def _drawn(scored: Sequence[ScoredToken]) -> Iterator[Place]:
-    for token in scored:
-        yield token.offset, token.scores.token_id, token.scores
+def drawn(scored: Sequence[ScoredToken]) -> Sequence[Place]:
+    """Places of drawn tokens."""
+    return [(token.offset, token.scores.token_id, token.scores) for token in scored]
 
 
 def _by_text(texts: TokenTexts, top: int, scores: TokenLogprobs) -> dict[str, float]:
@@ -85,15 +84,17 @@ def _chat_token(texts: TokenTexts, top: int, scores: TokenLogprobs) -> ChatToken
     )
 
 
-def prompt_logprobs(texts: TokenTexts, top: int, opening: Opening) -> PromptLogprobs:
+def prompt_logprobs(
+    texts: TokenTexts, top: int, scores: Sequence[TokenLogprobs | None]
+) -> PromptLogprobs:
     """Log-probabilities of a prompt, as vLLM writes them.
 
     Args:
         texts: Token texts.
         top: Best tokens shown at each place, beside the token itself.
-        opening: The prompt.
+        scores: For each place; None for a prompt's first token.
     """
-    return (None, *(_prompt_token(texts, top, scores) for scores in opening.scores))
+    return tuple(None if each is None else _prompt_token(texts, top, each) for each in scores)
 
 
 def _prompt_token(texts: TokenTexts, top: int, scores: TokenLogprobs) -> dict[str, PromptLogprob]:

@@ -49,6 +49,7 @@ class PromptView:
         self._scores = scores
         self.text = echoed(prompt, tokenizer) if echoes else ""
         self._offsets: tuple[int, ...] = ()
+        self._opening: Opening | None = None
         if echoes and scores is not None:
             self._offsets = token_offsets(prompt.token_ids, self.text, tokenizer)
 
@@ -58,13 +59,16 @@ class PromptView:
             self._scores.tell(scores)
 
     async def opening(self) -> Opening:
-        """What stands in a choice's first piece."""
-        return Opening(
-            token_ids=self._prompt.token_ids,
-            text=self.text,
-            offsets=self._offsets,
-            scores=() if self._scores is None else await self._scores.get(),
-        )
+        """What stands in a choice's first piece: one object, so that it is written once."""
+        scores = () if self._scores is None else await self._scores.get()
+        if self._opening is None:
+            self._opening = Opening(
+                token_ids=self._prompt.token_ids,
+                text=self.text,
+                offsets=self._offsets,
+                scores=scores,
+            )
+        return self._opening
 
 
 def echoed(prompt: Prompt, tokenizer: Tokenizer) -> str:

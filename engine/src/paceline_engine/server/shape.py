@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -24,8 +25,9 @@ from paceline_engine.server.answer_wire import (
     TextLogprobs,
     Usage,
 )
-from paceline_engine.server.logprob_view import chat_logprobs, prompt_logprobs, text_logprobs
+from paceline_engine.server.logprob_view import chat_logprobs, drawn, text_logprobs
 from paceline_engine.server.piece import Opening, Piece
+from paceline_engine.server.prompt_json import EchoedColumns, echoed_columns, prompt_array
 from paceline_engine.server.token_texts import TokenTexts
 
 ChunkUsage = Usage | UnsetType | None
@@ -48,6 +50,13 @@ class Head:
     service_tier: str = "default"
 
 
+@dataclass(frozen=True, slots=True)
+class _WrittenPrompt:
+    opening: Opening  # held, so that its id stays its own
+    echo: EchoedColumns | None
+    scores: PromptLogprobs | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """What is shown beside the text.
@@ -63,10 +72,26 @@ class View:
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     token_ids: bool = False
+    _written: dict[int, _WrittenPrompt] = field(default_factory=dict, init=False, repr=False)
+
+    async def prepare(self, opening: Opening | None) -> None:
+        """Writes the log-probabilities of a prompt, once for all choices that show them."""
+        if opening is None or id(opening) in self._written:
+            return
+        echo, scores = None, None
+        if self.logprobs is not None and opening.offsets:
+            echo = await echoed_columns(self.texts, self.logprobs, opening)
+        if self.prompt_logprobs is not None:
+            scores = await prompt_array(self.texts, self.prompt_logprobs, opening)
+        self._written[id(opening)] = _WrittenPrompt(opening, echo, scores)
 
     def of_text(self, piece: Piece) -> TextLogprobs | None:
-        """Log-probabilities of a completion's piece."""
-        return None if self.logprobs is None else text_logprobs(self.texts, self.logprobs, piece)
+        """Log-probabilities of a completion's piece, an echoed prompt's first."""
+        if self.logprobs is None:
+            return None
+        own = text_logprobs(self.texts, self.logprobs, drawn(piece.scored))
+        written = self._written.get(id(piece.opening))
+        return written.echo.continued(own) if written and written.echo else own
 
     def of_chat(self, piece: Piece) -> ChatLogprobs | None:
         """Log-probabilities of a chat's piece."""
@@ -76,9 +101,8 @@ class View:
 
     def of_prompt(self, opening: Opening | None) -> PromptLogprobs | UnsetType:
         """Log-probabilities of the prompt."""
-        if self.prompt_logprobs is None or opening is None:
-            return UNSET
-        return prompt_logprobs(self.texts, self.prompt_logprobs, opening)
+        written = self._written.get(id(opening))
+        return UNSET if written is None or written.scores is None else written.scores
 
     def ids(self, piece: Piece) -> tuple[int, ...] | UnsetType:
         """Token ids of a piece."""
@@ -92,8 +116,12 @@ class View:
 class Shape(Protocol):
     """Writes the JSON of one call's answer."""
 
-    def whole(self, choices: Sequence[Piece], usage: Usage) -> bytes:
-        """The whole answer."""
+    async def prepare(self, piece: Piece) -> None:
+        """Writes what a piece shows of its prompt, if anything; comes before its `chunk`."""
+        ...
+
+    async def whole(self, choices: Sequence[Piece], usage: Usage) -> bytes:
+        """The whole answer; the event loop gets its turns between choices."""
         ...
 
     def chunk(self, index: int, piece: Piece, *, is_first: bool, usage: ChunkUsage) -> bytes:
@@ -113,6 +141,18 @@ class Shape(Protocol):
 
 
 _dump: Final = msgspec.json.encode
+_Choice = TypeVar("_Choice", TextChoice, ChatChoice)
+
+
+async def _one_by_one(
+    write: Callable[[int, Piece], _Choice], view: View, choices: Sequence[Piece]
+) -> tuple[_Choice, ...]:
+    written = []
+    for index, piece in enumerate(choices):
+        await view.prepare(piece.opening)
+        written.append(write(index, piece))
+        await asyncio.sleep(0)
+    return tuple(written)
 
 
 class CompletionShape(Shape):
@@ -154,8 +194,12 @@ class CompletionShape(Shape):
         )
 
     @override
-    def whole(self, choices: Sequence[Piece], usage: Usage) -> bytes:
-        return self._answer(tuple(self._choice(*each) for each in enumerate(choices)), usage)
+    async def prepare(self, piece: Piece) -> None:
+        await self._view.prepare(piece.opening)
+
+    @override
+    async def whole(self, choices: Sequence[Piece], usage: Usage) -> bytes:
+        return self._answer(await _one_by_one(self._choice, self._view, choices), usage)
 
     @override
     def chunk(self, index: int, piece: Piece, *, is_first: bool, usage: ChunkUsage) -> bytes:
@@ -208,7 +252,11 @@ class ChatShape(Shape):
         )
 
     @override
-    def whole(self, choices: Sequence[Piece], usage: Usage) -> bytes:
+    async def prepare(self, piece: Piece) -> None:
+        await self._view.prepare(piece.opening)
+
+    @override
+    async def whole(self, choices: Sequence[Piece], usage: Usage) -> bytes:
         head, opening = self._head, choices[0].opening
         return _dump(
             ChatCompletion(
@@ -216,7 +264,7 @@ class ChatShape(Shape):
                 created=head.created,
                 model=head.model,
                 service_tier=head.service_tier,
-                choices=tuple(self._choice(*each) for each in enumerate(choices)),
+                choices=await _one_by_one(self._choice, self._view, choices),
                 usage=usage,
                 prompt_token_ids=self._view.prompt_ids(opening),
                 prompt_logprobs=self._view.of_prompt(opening),

@@ -1,0 +1,96 @@
+"""A prompt's log-probabilities are written once and shown in every choice."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import msgspec
+import pytest
+from typing_extensions import override
+
+from paceline_engine.message import TokenLogprobs
+from paceline_engine.server.answer_wire import Usage
+from paceline_engine.server.logprob_view import drawn, echoed, prompt_logprobs, text_logprobs
+from paceline_engine.server.piece import Opening, Piece, ScoredToken
+from paceline_engine.server.prompt_json import SLICE_PLACES, echoed_columns, prompt_array
+from paceline_engine.server.shape import CompletionShape, Head, View
+from paceline_engine.server.token_texts import TokenTexts
+from paceline_engine.tokenizer import load_tokenizer
+
+USAGE = Usage(prompt_tokens=0, completion_tokens=0, total_tokens=0)
+LENGTHS = [1, 2, SLICE_PLACES, SLICE_PLACES + 1, 3 * SLICE_PLACES]
+OWN = (ScoredToken(TokenLogprobs(100, -1.0, 1, ((100, -1.0),)), 7),)
+
+
+class Texts(TokenTexts):
+    """Counts the tokens it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(load_tokenizer(None))
+        self.asked = 0
+
+    @override
+    def text(self, token_id: int) -> str:
+        self.asked += 1
+        return super().text(token_id)
+
+    @override
+    def key(self, token_id: int) -> str:
+        self.asked += 1
+        return super().key(token_id)
+
+
+def opening(tokens: int) -> Opening:
+    scores = [TokenLogprobs(97 + i % 3, -i / 8, i + 1, ((97, -0.5),)) for i in range(1, tokens)]
+    return Opening(
+        token_ids=(97,) * tokens, text="a" * tokens, offsets=tuple(range(tokens)),
+        scores=tuple(scores),
+    )  # fmt: skip
+
+
+def plain(value: object) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+@pytest.mark.parametrize("tokens", LENGTHS)
+@pytest.mark.parametrize("scored", [(), OWN])
+async def test_slices_add_up_to_the_columns(tokens: int, scored: tuple[ScoredToken, ...]) -> None:
+    texts, prompt = TokenTexts(load_tokenizer(None)), opening(tokens)
+    columns = await echoed_columns(texts, 1, prompt)
+    shown = columns.continued(text_logprobs(texts, 1, drawn(scored)))
+    assert plain(shown) == plain(text_logprobs(texts, 1, [*echoed(prompt), *drawn(scored)]))
+    array = await prompt_array(texts, 1, prompt)
+    assert plain(array) == plain(prompt_logprobs(texts, 1, (None, *prompt.scores)))
+
+
+@pytest.mark.behaviour(
+    "a prompt's log-probabilities are written once, whatever the number of choices, and other "
+    "calls get their turns meanwhile",
+    report="log-probabilities of long prompts hold up every stream of the server",
+)
+async def test_choices_share_what_is_written_of_their_prompt() -> None:
+    async def asked(choices: int) -> tuple[int, int, Any]:
+        texts = Texts()
+        view = View(texts=texts, logprobs=1, prompt_logprobs=1)
+        shape = CompletionShape(Head(answer_id="i", created=0, model="m"), view)
+        prompt, turns = opening(5 * SLICE_PLACES), itertools.count()
+
+        async def other() -> None:
+            while True:
+                next(turns)
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        whole = await shape.whole([Piece(opening=prompt)] * choices, USAGE)
+        task.cancel()
+        return texts.asked, next(turns), msgspec.json.decode(whole)
+
+    once, turns, single = await asked(1)
+    often, more_turns, many = await asked(50)
+    assert once == often
+    assert turns >= 10
+    assert more_turns >= turns + 49
+    for choice in many["choices"]:
+        assert {**choice, "index": 0} == single["choices"][0]
