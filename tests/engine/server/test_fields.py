@@ -10,7 +10,7 @@ import pytest
 
 from paceline_engine.request import Tier
 from paceline_engine.sampling import SamplingParams
-from paceline_engine.server.errors import BadRequestError
+from paceline_engine.server.errors import BadRequestError, ContextLengthError
 from paceline_engine.server.known_fields import NEUTRAL
 from paceline_engine.server.validation import parse_body
 from paceline_engine.server.wire import ChatRequest, CompletionRequest
@@ -277,3 +277,32 @@ def test_arguments_that_are_no_object(arguments: str) -> None:
     with pytest.raises(BadRequestError) as refused:
         chat(messages=[{"role": "assistant", "tool_calls": [call]}])
     assert refused.value.param == "messages"
+
+
+@pytest.mark.behaviour(
+    "Token ids that cannot fit are refused by their number, before each is looked at",
+    report="own risk: a body of millions of ids holds up every stream while it is converted",
+)
+@pytest.mark.parametrize(
+    ("prompt", "number"),
+    [([1] * 100, 100), ([[1], [1] * 101], 101), ([1] * 100 + ["never looked at"], 101)],
+)
+def test_ids_that_cannot_fit(prompt: list[Any], number: int) -> None:
+    body = json.dumps({"prompt": prompt}).encode()
+    with pytest.raises(ContextLengthError, match=f"holds 100 tokens.* has {number};") as caught:
+        parse_body(CompletionRequest, body, context_tokens=100)
+    assert (caught.value.param, caught.value.code) == ("prompt", "context_length_exceeded")
+
+
+@pytest.mark.parametrize("prompt", [[1] * 99, [[1], [2] * 99], ["ab"], "ab"])
+def test_ids_that_fit(prompt: list[Any] | str) -> None:
+    raw = json.dumps({"prompt": prompt}).encode()
+    prompts = parse_body(CompletionRequest, raw, context_tokens=100).prompts()
+    lists = prompt if isinstance(prompt, list) and not isinstance(prompt[0], int) else [prompt]
+    assert prompts == tuple(tuple(each) if isinstance(each, list) else each for each in lists)
+
+
+def test_too_many_prompts() -> None:
+    for prompt in (["a"] * 257, [[1]] * 257):
+        with pytest.raises(BadRequestError, match="257 prompts in one call; the limit is 256"):
+            completion(prompt=prompt)

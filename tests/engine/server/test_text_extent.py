@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from typing_extensions import override
 
 from paceline_engine.server.text_extent import bytes_of, exceeds, strings
 
@@ -33,7 +36,8 @@ def test_characters_and_parts_count(value: object, limit: int) -> None:
 
 def test_no_more_is_read_than_needed() -> None:
     class Endless(list[str]):
-        def __iter__(self) -> object:  # type: ignore[override]
+        @override
+        def __iter__(self) -> Iterator[str]:
             raise AssertionError("read")
 
     assert exceeds([Endless(), "x" * 100], 50)

@@ -12,7 +12,9 @@ import pytest
 from fastapi import Request
 
 from paceline_engine.server.error_routes import bare_app
-from paceline_engine.server.tokenize_routes import LEAST_LIMIT_TOKENS, TokenizeRoutes
+from paceline_engine.server.tokenize_routes import TokenizeRoutes
+from paceline_engine.server.tokenize_wire import LEAST_LIMIT_TOKENS
+from paceline_engine.server.validation import parse_body
 from paceline_engine.tokenizer import Tokenizer
 from paceline_engine.tokenizer.byte_vocabulary import TURN_END_ID, TURN_START_ID, VOCAB_SIZE
 from paceline_engine.tokenizer.vocabulary import Vocabulary
@@ -122,7 +124,7 @@ class _Port:
         """Anyone may."""
 
     async def read(self, model: Any, request: Request) -> Any:
-        return model.model_validate_json(await request.body())
+        return parse_body(model, await request.body(), self.context)
 
 
 def routes_of(encode: Callable[[str], list[int]]) -> httpx.AsyncClient:

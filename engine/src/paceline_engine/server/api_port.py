@@ -60,7 +60,7 @@ class ApiPort:
         """
         settings = self.service.settings
         raw = await read_body(request, settings.max_body_bytes, settings.body_deadline_seconds)
-        return parse_body(model, raw)
+        return parse_body(model, raw, self.context)
 
 
 def as_json(body: msgspec.Struct) -> Response:

@@ -6,6 +6,7 @@ Everything a client can cause is one of these; anything else is a defect and a 5
 from __future__ import annotations
 
 import json
+from typing import Self
 
 from typing_extensions import override
 
@@ -61,6 +62,22 @@ class ContextLengthError(BadRequestError):
     """The prompt leaves no room for one token."""
 
     code = "context_length_exceeded"
+
+    @classmethod
+    def of(cls, tokens: int, limit: int, param: str, least: str = "") -> Self:
+        """Says how long the prompt is and may be.
+
+        Args:
+            tokens: Its length.
+            limit: Prompt plus output tokens of one request at most.
+            param: Field to name.
+            least: " at least" where it may be longer.
+        """
+        return cls(
+            f"the context holds {limit} tokens, prompt and output together, and the prompt "
+            f"has {tokens}{least}; shorten it to at most {limit - 1}",
+            param=param,
+        )
 
 
 class NeverFitsError(BadRequestError):

@@ -13,6 +13,11 @@ from typing import Any, Final
 
 from pydantic_core import PydanticCustomError
 
+from paceline_engine.server.errors import ContextLengthError
+
+CONTEXT_TOKENS: Final = "context_tokens"
+"""Key of the validation context: prompt plus output tokens of one request at most."""
+
 _log = logging.getLogger(__name__)
 _MAX_LOGGED: Final = 20
 
@@ -59,6 +64,13 @@ def _same(value: object, neutral: object) -> bool:
 def contradiction(field: str, reason: str) -> PydanticCustomError:
     """Error of a body whose fields are each fine and do not go together."""
     return PydanticCustomError("contradiction", "{reason}", {"field": field, "reason": reason})
+
+
+def too_long(refusal: ContextLengthError) -> PydanticCustomError:
+    """Error of a body whose ids are more than can fit, so that nobody looks at each."""
+    return PydanticCustomError(
+        "ids_too_long", "{reason}", {"field": refusal.param, "reason": refusal.message}
+    )
 
 
 def check_extra(extra: Mapping[str, object]) -> None:

@@ -14,7 +14,7 @@ from paceline_engine.server.errors import (
     ModelNotFoundError,
 )
 from paceline_engine.server.text_extent import bytes_of
-from paceline_engine.server.wire import MAX_PROMPTS, CompletionRequest
+from paceline_engine.server.wire import CompletionRequest
 from paceline_engine.tokenizer import Tokenizer, TokenizerError
 
 LONG_TEXT_CHARS: Final = 8192  # of a call; from here on a thread tokenises, streams go on
@@ -37,16 +37,11 @@ def raw_prompts(body: CompletionRequest) -> Sequence[str | TokenIds]:
     """The prompts of a call, each as text or as token ids.
 
     Raises:
-        BadRequestError: None, or more than `MAX_PROMPTS`.
+        BadRequestError: There are none.
     """
     prompts = body.prompts()
     if not prompts:
         raise BadRequestError("prompt: must hold at least one token", param="prompt")
-    if len(prompts) > MAX_PROMPTS:
-        raise BadRequestError(
-            f"prompt: {len(prompts)} prompts in one call; the limit is {MAX_PROMPTS}",
-            param="prompt",
-        )
     return prompts
 
 
@@ -167,11 +162,7 @@ def _check_bytes(texts: Sequence[str], tokenizer: Tokenizer, limit: int | None, 
         return
     least = least_tokens(texts, tokenizer)
     if least > limit:
-        raise ContextLengthError(
-            f"the context holds {limit} tokens, prompt and output together, and the prompt "
-            f"has {least} at least; shorten it to at most {limit - 1}",
-            param=param,
-        )
+        raise ContextLengthError.of(least, limit, param, " at least")
 
 
 def least_tokens(texts: object, tokenizer: Tokenizer) -> int:
@@ -207,8 +198,4 @@ def check_fits(prompt: Prompt, limit: int, param: str) -> None:
     if not length:
         raise BadRequestError(f"{param}: must hold at least one token", param=param)
     if length >= limit:
-        raise ContextLengthError(
-            f"the context holds {limit} tokens, prompt and output together, and the prompt "
-            f"has {length}; shorten it to at most {limit - 1}",
-            param=param,
-        )
+        raise ContextLengthError.of(length, limit, param)

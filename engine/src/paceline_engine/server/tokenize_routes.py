@@ -12,7 +12,6 @@ from fastapi import Request
 from starlette.responses import Response
 
 from paceline_engine.server.api_port import ApiPort, as_json
-from paceline_engine.server.errors import ContextLengthError
 from paceline_engine.server.prompts import (
     LONG_TEXT_CHARS,
     chat_prompt,
@@ -28,17 +27,11 @@ from paceline_engine.server.tokenize_wire import (
     DetokenizeRequest,
     Tokenized,
     TokenizeRequest,
+    check_count,
 )
 
 _Result = TypeVar("_Result")
 MOST_LONG: Final = 2  # that are worked on at a time; streams need the processors too
-CONTEXTS_TOLD: Final = 4
-LEAST_LIMIT_TOKENS: Final = 65_536
-
-
-def most_tokens(context: int) -> int:
-    """Tokens that one call may ask about."""
-    return max(CONTEXTS_TOLD * context, LEAST_LIMIT_TOKENS)
 
 
 class TokenizeRoutes:
@@ -50,7 +43,6 @@ class TokenizeRoutes:
 
     def __init__(self, port: ApiPort) -> None:
         self._port = port
-        self._most = most_tokens(port.context)
         self._long = asyncio.Semaphore(MOST_LONG)
 
     async def tokenize(self, request: Request) -> Response:
@@ -62,7 +54,8 @@ class TokenizeRoutes:
         async with self._long if is_long else nullcontext():
             await _run(partial(self._check_extent, body), is_long=is_long)
             ids = await self._ids(body)
-            self._check_count(len(ids), "", "prompt" if body.messages is None else "messages")
+            param = "prompt" if body.messages is None else "messages"
+            check_count(len(ids), self._port.context, param)
             return await _run(partial(self._told, body, ids), is_long=is_long)
 
     async def detokenize(self, request: Request) -> Response:
@@ -70,7 +63,6 @@ class TokenizeRoutes:
         self._port.check_key(request)
         body = await self._port.read(DetokenizeRequest, request)
         check_model(body.model, self._port.model_name)
-        self._check_count(len(body.tokens), "", "tokens")
         check_ids(body.tokens, self._port.service.tokenizer.vocab_size, "tokens")
         is_long = len(body.tokens) >= LONG_TEXT_CHARS
         async with self._long if is_long else nullcontext():
@@ -78,20 +70,12 @@ class TokenizeRoutes:
 
     def _check_extent(self, body: TokenizeRequest) -> None:
         """Refuses what has too many tokens, by its bytes, before it is encoded."""
-        tokenizer = self._port.service.tokenizer
-        if body.messages is None:
-            self._check_count(least_tokens(body.prompt, tokenizer), " at least", "prompt")
-        else:
-            chat = (body.messages, body.tools, body.chat_template_kwargs)
-            self._check_count(least_tokens(chat, tokenizer), " at least", "messages")
-
-    def _check_count(self, count: int, least: str, param: str) -> None:
-        if count > self._most:
-            raise ContextLengthError(
-                f"{param}: {count} tokens{least}, and one call may ask about {self._most}; "
-                "send it in parts",
-                param=param,
-            )
+        param: str = "prompt"
+        given: object = body.prompt
+        if body.messages is not None:
+            param, given = "messages", (body.messages, body.tools, body.chat_template_kwargs)
+        least = least_tokens(given, self._port.service.tokenizer)
+        check_count(least, self._port.context, param, " at least")
 
     async def _ids(self, body: TokenizeRequest) -> tuple[int, ...]:
         tokenizer = self._port.service.tokenizer

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    model_validator,
+)
 
 from paceline_engine.server.chat_fields import Messages, TemplateFields
-from paceline_engine.server.known_fields import contradiction
+from paceline_engine.server.errors import ContextLengthError
+from paceline_engine.server.known_fields import CONTEXT_TOKENS, contradiction, too_long
+
+CONTEXTS_TOLD: Final = 4
+LEAST_LIMIT_TOKENS: Final = 65_536
 
 
 def _one_of_two(schema: dict[str, Any]) -> None:
@@ -40,13 +51,47 @@ class TokenizeRequest(TemplateFields):
         return self
 
 
+def check_count(tokens: int, context_tokens: int, param: str, least: str = "") -> None:
+    """Whether one call may ask about so many tokens.
+
+    Args:
+        tokens: How many.
+        context_tokens: Prompt plus output tokens of one request at most.
+        param: Field to name.
+        least: " at least" where there may be more.
+
+    Raises:
+        ContextLengthError: It may not.
+    """
+    limit = max(CONTEXTS_TOLD * context_tokens, LEAST_LIMIT_TOKENS)
+    if tokens > limit:
+        raise ContextLengthError(
+            f"{param}: {tokens} tokens{least}, and one call may ask about {limit}; "
+            "send it in parts",
+            param=param,
+        )
+
+
+def _bounded(value: object, info: ValidationInfo) -> object:
+    """Refuses too many ids before each is looked at."""
+    if not isinstance(value, list):
+        return value
+    context_tokens = (info.context or {}).get(CONTEXT_TOKENS)
+    if context_tokens is not None:
+        try:
+            check_count(len(value), context_tokens, "tokens")
+        except ContextLengthError as refusal:
+            raise too_long(refusal) from refusal
+    return tuple(value)
+
+
 class DetokenizeRequest(BaseModel):
     """Body of POST /detokenize."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     model: str | None = None
-    tokens: tuple[Annotated[int, Field(ge=0)], ...]
+    tokens: Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_bounded)]
 
 
 class Tokenized(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,19 +6,26 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from paceline_engine.server.errors import BadRequestError
+from paceline_engine.server.errors import BadRequestError, ContextLengthError
+from paceline_engine.server.known_fields import CONTEXT_TOKENS
 
 Body = TypeVar("Body", bound=BaseModel)
 
 
-def parse_body(model: type[Body], raw: bytes) -> Body:
+def parse_body(model: type[Body], raw: bytes, context_tokens: int | None = None) -> Body:
     """Reads a JSON body.
 
+    Args:
+        model: What it must be.
+        raw: Its bytes.
+        context_tokens: Prompt plus output tokens of one request at most; None: any.
+
     Raises:
+        ContextLengthError: More ids than can fit.
         BadRequestError: Not JSON, or a field is wrong; the given values are not repeated.
     """
     try:
-        return model.model_validate_json(raw)
+        return model.model_validate_json(raw, context={CONTEXT_TOKENS: context_tokens})
     except ValidationError as error:
         raise bad_request(error) from error
 
@@ -35,6 +42,8 @@ def bad_request(error: ValidationError) -> BadRequestError:
             param=field,
             code="unsupported",
         )
+    if first["type"] == "ids_too_long":
+        return ContextLengthError(str(first["ctx"]["reason"]), param=str(first["ctx"]["field"]))
     if first["type"] == "contradiction":
         field, reason = str(first["ctx"]["field"]), first["ctx"]["reason"]
         return BadRequestError(f"{field}: {reason}", param=field, code="invalid_value")

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Self
 
-from pydantic import Discriminator, Field, StrictInt, Tag, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    StrictInt,
+    Tag,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 from typing_extensions import override
 
 from paceline_engine.server.chat_fields import ChatFields
-from paceline_engine.server.known_fields import contradiction
+from paceline_engine.server.errors import ContextLengthError
+from paceline_engine.server.known_fields import CONTEXT_TOKENS, contradiction, too_long
 from paceline_engine.server.sampling_fields import MAX_CHOICES, SamplingFields, TopLogprobs
 
 DEFAULT_COMPLETION_TOKENS: Final = 16
@@ -47,12 +57,33 @@ def _prompt_form(value: object) -> str:
     return "list of texts" if is_text else "list of ids"
 
 
+def _bounded(value: object, info: ValidationInfo) -> object:
+    """Refuses ids that cannot fit, and too many prompts, before each id is looked at."""
+    if not isinstance(value, list):
+        return value
+    if _prompt_form(value) == "list of ids":
+        _check_fits(len(value), info)
+        return tuple(value)
+    if len(value) > MAX_PROMPTS:
+        reason = f"{len(value)} prompts in one call; the limit is {MAX_PROMPTS}"
+        raise contradiction("prompt", reason)
+    _check_fits(max((len(part) for part in value if isinstance(part, list)), default=0), info)
+    return tuple(tuple(part) if isinstance(part, list) else part for part in value)
+
+
+def _check_fits(tokens: int, info: ValidationInfo) -> None:
+    limit = (info.context or {}).get(CONTEXT_TOKENS)
+    if limit is not None and tokens >= limit:
+        raise too_long(ContextLengthError.of(tokens, limit, "prompt"))
+
+
 Prompt = Annotated[
     Annotated[str, Tag("text")]
     | Annotated[tuple[str, ...], Tag("list of texts")]
     | Annotated[TokenIds, Tag("list of ids")]
     | Annotated[tuple[TokenIds, ...], Tag("lists of ids")],
     Discriminator(_prompt_form),
+    BeforeValidator(_bounded),
     WithJsonSchema(_PROMPT_SCHEMA),
 ]
 
@@ -103,8 +134,9 @@ class CompletionRequest(SamplingFields):
         prompt = self.prompt
         if isinstance(prompt, str):
             return (prompt,)
-        ids = tuple(part for part in prompt if isinstance(part, int))
-        return (ids,) if ids else tuple(part for part in prompt if not isinstance(part, int))
+        if prompt and isinstance(prompt[0], int):
+            return (tuple(part for part in prompt if isinstance(part, int)),)
+        return tuple(part for part in prompt if not isinstance(part, int))
 
 
 class ChatRequest(SamplingFields, ChatFields):
