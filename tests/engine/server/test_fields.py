@@ -306,3 +306,12 @@ def test_too_many_prompts() -> None:
     for prompt in (["a"] * 257, [[1]] * 257):
         with pytest.raises(BadRequestError, match="257 prompts in one call; the limit is 256"):
             completion(prompt=prompt)
+
+
+def test_text_parts_are_lines() -> None:
+    """As vLLM joins them for a template that takes texts."""
+    parts = [{"type": "text", "text": text} for text in ("Look:", "", "done")]
+    body = parse_body(
+        ChatRequest, json.dumps({"messages": [{"role": "user", "content": parts}]}).encode()
+    )
+    assert body.messages[0].as_given()["content"] == "Look:\ndone"

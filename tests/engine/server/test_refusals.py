@@ -338,3 +338,43 @@ async def test_many_short_texts_are_encoded_off_the_loop() -> None:
     assert seen == {here}
     await encode_prompts(["x" * 100] * 100, Tokenizer(vocabulary, encode), limit=8192)
     assert len(seen - {here}) == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"messages": [{"role": "user", "content": "a", "reasoning_content": "x" * 9000}]},
+        {"messages": [{"role": "user", "content": "a", "name": "x" * 9000}]},
+        {"chat_template_kwargs": {"a": {"b": ["x" * 9000]}}},
+        {
+            "messages": [
+                {
+                    "role": "assistant",
+                    "tool_calls": [
+                        {"function": {"name": "f", "arguments": json.dumps({"a": "x" * 9000})}}
+                    ],
+                }
+            ]
+        },
+    ],
+)
+async def test_all_that_a_template_is_given_counts(more: dict[str, Any]) -> None:
+    """It is rendered off the loop, and refused unrendered where it is too much."""
+    seen: list[int] = []
+
+    class Recorder(_NoEncoder):
+        def apply_chat_template(self, messages: object, **_options: object) -> list[int]:
+            seen.append(threading.get_ident())
+            return [1]
+
+    table = tuple(bytes([byte]) for byte in range(256))
+    vocabulary = Vocabulary(token_bytes=table, specials=(), eos_token_ids=())
+    tokenizer = Recorder(vocabulary, lambda _text: [])
+    short = {"messages": [{"role": "user", "content": "a"}]}
+    chat = parse_body(ChatRequest, json.dumps({**short, **more}).encode())
+    await chat_prompt(chat, chat.messages, tokenizer, limit=9000)
+    assert seen != [threading.get_ident()]
+    assert len(seen) == 1
+    with pytest.raises(ContextLengthError, match="may have 4000;"):
+        await chat_prompt(chat, chat.messages, tokenizer, limit=1000)
+    assert len(seen) == 1

@@ -135,10 +135,10 @@ class Message(BaseModel):
     tool_calls: Annotated[tuple[ToolCall, ...], Field(max_length=MAX_TOOLS)] | None = None
 
     def text(self) -> str:
-        """Content as one string."""
+        """Content as one string; parts are lines of their own, as in vLLM."""
         if self.content is None or isinstance(self.content, str):
             return self.content or ""
-        return "".join(part.text for part in self.content)
+        return "\n".join(part.text for part in self.content if part.text)
 
     def as_given(self) -> Mapping[str, object]:
         """For the template: role, content as a string, and what else is set."""
@@ -222,9 +222,14 @@ class TemplateFields(BaseModel):
             raise contradiction("tool_choice", "needs tools")
         return self
 
+    @property
+    def offers_tools(self) -> bool:
+        """Whether the model is to know of any tool."""
+        return bool(self.tools) and self.tool_choice != "none"
+
     def offered_tools(self) -> tuple[dict[str, object], ...]:
         """Tools that the model is to know of: none where `tool_choice` forbids their use."""
-        if self.tool_choice == "none":
+        if not self.offers_tools:
             return ()
         return tuple(tool.model_dump(exclude_unset=True) for tool in self.tools or ())
 

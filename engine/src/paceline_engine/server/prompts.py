@@ -13,11 +13,12 @@ from paceline_engine.server.errors import (
     ContextLengthError,
     ModelNotFoundError,
 )
-from paceline_engine.server.text_extent import bytes_of
+from paceline_engine.server.text_extent import bytes_of, exceeds
 from paceline_engine.server.wire import CompletionRequest
 from paceline_engine.tokenizer import Tokenizer, TokenizerError
 
 LONG_TEXT_CHARS: Final = 8192  # of a call; from here on a thread tokenises, streams go on
+TEMPLATE_CONTEXTS: Final = 4
 _Encoded = TypeVar("_Encoded")
 
 
@@ -78,7 +79,9 @@ async def encode_prompts(
         return Prompt(token_ids=prompt)
 
     return await _run(
-        lambda: [encode_one(prompt) for prompt in prompts], sum(map(len, texts)), "prompt"
+        lambda: [encode_one(prompt) for prompt in prompts],
+        is_long=exceeds(texts, LONG_TEXT_CHARS),
+        param="prompt",
     )
 
 
@@ -98,8 +101,7 @@ async def chat_prompt(
             cannot be encoded.
         ContextLengthError: They cannot fit, whatever their tokens.
     """
-    tools = body.offered_tools()
-    if tools and not tokenizer.template_uses_tools:
+    if body.offers_tools and not tokenizer.template_uses_tools:
         raise BadRequestError(
             "tools: this model's chat template does not mention tools, so the model would never "
             'hear of them; leave them out or set tool_choice to "none"',
@@ -108,18 +110,21 @@ async def chat_prompt(
         )
     contents = [each.text() for each in messages]
     _check_bytes(contents, tokenizer, limit, "messages")
+    everything = (messages, body.tools, body.chat_template_kwargs)
 
     def encode() -> Prompt:
+        if limit is not None:
+            _check_everything(everything, tokenizer, limit)
         ids = tokenizer.apply_chat_template(
             [each.as_given() for each in messages],
             add_generation_prompt=body.opens_answer,
             continue_final_message=bool(body.continue_final_message),
-            tools=tools,
+            tools=body.offered_tools(),
             variables=body.chat_template_kwargs or {},
         )
         return Prompt(token_ids=tuple(ids))
 
-    return await _run(encode, sum(map(len, contents)), "messages")
+    return await _run(encode, is_long=exceeds(everything, LONG_TEXT_CHARS), param="messages")
 
 
 async def encode_bad_words(words: Sequence[str], tokenizer: Tokenizer) -> BadWords:
@@ -130,8 +135,8 @@ async def encode_bad_words(words: Sequence[str], tokenizer: Tokenizer) -> BadWor
     """
     return await _run(
         lambda: tuple(dict.fromkeys(ids for word in words for ids in _spellings(word, tokenizer))),
-        sum(map(len, words)),
-        "bad_words",
+        is_long=exceeds(words, LONG_TEXT_CHARS),
+        param="bad_words",
     )
 
 
@@ -148,10 +153,10 @@ def _spellings(word: str, tokenizer: Tokenizer) -> list[TokenIds]:
     return [plain] if spaced[-len(plain) :] == plain else [plain, spaced]
 
 
-async def _run(encode: Callable[[], _Encoded], chars: int, param: str) -> _Encoded:
+async def _run(encode: Callable[[], _Encoded], *, is_long: bool, param: str) -> _Encoded:
     """Encodes all that one call brings: here if it is short, in a thread if it is long."""
     try:
-        return encode() if chars < LONG_TEXT_CHARS else await asyncio.to_thread(encode)
+        return await asyncio.to_thread(encode) if is_long else encode()
     except TokenizerError as error:
         raise BadRequestError(f"{param}: {error}", param=param) from error
 
@@ -163,6 +168,17 @@ def _check_bytes(texts: Sequence[str], tokenizer: Tokenizer, limit: int | None, 
     least = least_tokens(texts, tokenizer)
     if least > limit:
         raise ContextLengthError.of(least, limit, param, " at least")
+
+
+def _check_everything(texts: object, tokenizer: Tokenizer, limit: int) -> None:
+    """Bounds what a template is given; some of it a template may leave out, so not by `limit`."""
+    most, least = TEMPLATE_CONTEXTS * limit, least_tokens(texts, tokenizer)
+    if least > most:
+        raise ContextLengthError(
+            f"messages, tools and variables have {least} tokens at least, and all that a chat "
+            f"template is given may have {most}; shorten it",
+            param="messages",
+        )
 
 
 def least_tokens(texts: object, tokenizer: Tokenizer) -> int:
