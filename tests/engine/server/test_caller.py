@@ -47,3 +47,12 @@ def test_a_malformed_header(name: str, value: str) -> None:
     with pytest.raises(BadRequestError) as refused:
         caller({name: value}, trust=True)
     assert refused.value.param == name
+
+
+@pytest.mark.parametrize("name", ["x-paceline-deadline-ms", "x-paceline-tenant"])
+def test_a_header_given_twice(name: str) -> None:
+    raw = [(name.encode(), b"7"), (name.encode(), b"7")]
+    with pytest.raises(BadRequestError, match="given 2 times") as refused:
+        read_caller(Headers(raw=raw), "r1", trust_tenant=True, cache_salt=None)
+    assert refused.value.param == name
+    assert refused.value.status == 400

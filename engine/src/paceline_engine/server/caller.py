@@ -48,7 +48,7 @@ def read_caller(
         cache_salt: The body's.
 
     Raises:
-        BadRequestError: A header that counts is malformed.
+        BadRequestError: A header that counts is malformed or given twice.
     """
     scope = CacheScope(
         tenant=_tenant(headers) if trust_tenant else "",
@@ -65,8 +65,16 @@ def key_digest(key: str | None) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST_CHARS]
 
 
+def _only(headers: Headers, name: str) -> str | None:
+    """The header's value: which of two counts, the next proxy may see otherwise."""
+    values = headers.getlist(name)
+    if len(values) > 1:
+        raise BadRequestError(f"{name}: given {len(values)} times; give it once", param=name)
+    return values[0] if values else None
+
+
 def _tenant(headers: Headers) -> str:
-    tenant = headers.get(TENANT_HEADER, "")
+    tenant = _only(headers, TENANT_HEADER) or ""
     if tenant and not _TENANT.fullmatch(tenant):
         raise BadRequestError(
             f"{TENANT_HEADER}: must be 1 to 128 printable ASCII characters without spaces",
@@ -76,7 +84,7 @@ def _tenant(headers: Headers) -> str:
 
 
 def _deadline_s(headers: Headers) -> float | None:
-    text = headers.get(DEADLINE_HEADER)
+    text = _only(headers, DEADLINE_HEADER)
     if text is None:
         return None
     is_number = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_DEADLINE_MS))
