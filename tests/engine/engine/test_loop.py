@@ -323,3 +323,24 @@ def test_work_that_never_starts_ends_the_loop_with_a_reason(
     with pytest.raises(EngineStuckError, match="1 requests wait"):
         bench.turns(1000)
     assert bench.clock.now() - 1000.0 <= STUCK_S + 1
+
+
+@pytest.mark.behaviour(
+    "a flood of messages holds up no running stream: a step runs after each few hundred",
+    report="review: one turn read 10,000 requests before the next step",
+)
+def test_a_turn_reads_a_bounded_number_of_messages() -> None:
+    bench = Bench(max_num_seqs=1)
+    bench.step(add(1, max_tokens=100))
+    flood = [add(request_id) for request_id in range(2, 1002)]
+    waiting = [bench.step(*flood).state.requests_waiting]
+    waiting += [bench.step().state.requests_waiting for _ in range(4)]
+    assert waiting == [256, 512, 768, 1000, 1000]
+
+
+def test_what_is_cached_expires_while_nothing_runs() -> None:
+    bench = Bench(prefix_caching=True, cache_retention_s=5.0)
+    bench.step(add(1, prompt=64, max_tokens=1))
+    cached = [bench.step().state.kv_blocks_cached for _ in range(8)]
+    assert cached[:4] == [4] * 4
+    assert cached[-1] == 0

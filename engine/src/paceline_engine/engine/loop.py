@@ -1,6 +1,7 @@
 """The engine loop: take messages, schedule, run, update, report.
 
-Between two steps it reads everything the server has sent; with no work it waits for a message
+Between two steps it reads what the server has sent, up to a bound, so that a flood of messages
+holds up no running stream; with no work it waits for a message
 and beats once a second. Whatever arrives is followed by a report, so the server's gauges are
 never older than its last message. All decisions are the scheduler's, all work is the runner's.
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import islice
 from typing import Protocol, assert_never
 
 from paceline_engine.clock import Clock
@@ -38,6 +40,7 @@ from paceline_engine.scheduler.output import SchedulerOutput
 from paceline_engine.scheduler.scheduler import RequestRefusedError, Scheduler
 
 HEARTBEAT_S = 1.0
+MESSAGES_A_TURN = 256
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +103,7 @@ class EngineLoop:
 
     def _take_messages(self) -> bool:
         has_news = False
-        for message in self._channel.pending():
+        for message in islice(self._channel.pending(), MESSAGES_A_TURN):
             has_news = True
             match message:
                 case AddRequest():
@@ -161,6 +164,7 @@ class EngineLoop:
         )
 
     def _beat(self) -> None:
+        self._scheduler.pool.expire(self._clock.now())
         if not self._is_audited:
             self._runner.wipe(self._scheduler.pool.take_wipes())
             self._scheduler.check_idle()

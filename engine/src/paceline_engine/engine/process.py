@@ -15,6 +15,7 @@ from paceline_engine.engine.revision import model_revision
 from paceline_engine.message import EngineFailed, LoopState, Ready
 from paceline_engine.runner.base import Runner
 from paceline_engine.runner.factory import RunnerLoadError, create_runner
+from paceline_engine.scheduler.limits import LiveLimits
 from paceline_engine.scheduler.scheduler import Scheduler
 
 EXIT_CANNOT_LOAD = 2
@@ -61,7 +62,7 @@ def _revision(config: EngineConfig) -> str:
 
 
 def _loading_state(config: EngineConfig) -> LoopState:
-    limits = Scheduler(config).limits
+    limits = LiveLimits(config)
     return LoopState(
         requests_running=0,
         requests_waiting=0,
