@@ -82,14 +82,18 @@ class NoSocket:
 
 
 class BusyEngine:
-    """An engine loop with all seats taken and decoding, and a full queue."""
+    """An engine loop with all seats taken and decoding, and a full queue.
 
-    def __init__(self) -> None:
+    Args:
+        waiting: Requests in the queue.
+    """
+
+    def __init__(self, waiting: int = WAITING) -> None:
         self.scheduler = Scheduler(CONFIG)
         self._device = NoDevice()
         self._loop = EngineLoop(self.scheduler, self._device, NoSocket(), MonotonicClock())
         rng, now_s = random.Random(1), time.monotonic()
-        for request_id in range(RUNNING + WAITING):
+        for request_id in range(RUNNING + waiting):
             self.scheduler.add(_request(request_id, rng), now_s)
         for _ in range(WARM_UP):
             self.timed_step()

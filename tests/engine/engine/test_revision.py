@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from paceline_engine.engine import revision
-from paceline_engine.engine.revision import PIECE_BYTES, model_revision
+from paceline_engine.engine.revision import model_revision
 
 
 @pytest.fixture(autouse=True)
@@ -55,8 +56,23 @@ def test_shape_and_the_cut_between_shards_matter(tmp_path: Path) -> None:
     assert len({model_revision(path, 2) for path in made}) == len(made)
 
 
-def test_pieces_are_bounded(tmp_path: Path) -> None:
-    """What is read at once, by each thread, stays small beside a model."""
-    assert PIECE_BYTES <= 16 << 20
+def test_what_is_read_at_once_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By each thread, and whatever the size of the file: small beside a model."""
+    sizes: list[int] = []
+    pread = os.pread
+
+    def measured(descriptor: int, size: int, offset: int) -> bytes:
+        content = pread(descriptor, size, offset)
+        sizes.append(len(content))
+        return content
+
+    monkeypatch.setattr(os, "pread", measured)
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"w" * 1000)
+    model_revision(file, 2)
+    assert (max(sizes), sum(sizes)) == (64, 1000)
+
+
+def test_a_model_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         model_revision(tmp_path / "none.gguf", 1)

@@ -10,10 +10,12 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from paceline_engine.config import EngineConfig
+from paceline_engine.message import TokenLogprobs
 from paceline_engine.request import CacheScope, FinishReason, Request, Tier
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.scheduler.running import MAX_PREEMPTIONS
 from tests.engine.scheduler.harness import Disturbance, Harness, drive, expected
+from tests.engine.scheduler.paged_executor import draw as draw_token
 from tests.support.engine_config import engine_config
 
 VOCAB = 50
@@ -124,18 +126,23 @@ def test_outputs_depend_on_the_request_alone(
     for request in load:
         whole = expected(request, config)
         assert run.tokens[request.request_id] == whole
-        check_logprobs(request, run.logprobs[request.request_id], whole)
-        told = run.prompt_logprobs.get(request.request_id, ())
+        prompt = len(request.prompt_token_ids)
+        text = (*request.prompt_token_ids, *whole)
+        if request.sampling.logprobs is not None:
+            wanted = [logprob(text, place) for place in range(prompt, len(text))]
+            assert run.logprobs[request.request_id] == wanted
+        else:
+            assert not run.logprobs[request.request_id]
         if request.sampling.prompt_logprobs is not None:
-            places = range(1, len(request.prompt_token_ids))
-            assert [logprob.token_id for logprob in told] == list(places)
+            told = run.prompt_logprobs.get(request.request_id, ())
+            assert list(told) == [logprob(text, place) for place in range(1, prompt)]
     assert set(run.ends) == set(run.tokens)
     assert set(run.ends.values()) <= {FinishReason.STOP, FinishReason.LENGTH}
 
 
-def check_logprobs(request: Request, told: list[object], tokens: list[int]) -> None:
-    wanted = request.sampling.logprobs is not None
-    assert len(told) == (len(tokens) if wanted else 0)
+def logprob(text: tuple[int, ...], place: int) -> TokenLogprobs:
+    """What the executor says of a position: which one it is, and what it read before it."""
+    return TokenLogprobs(place, -float(draw_token(text[:place], 0, VOCAB)), rank=1)
 
 
 @pytest.mark.behaviour(
