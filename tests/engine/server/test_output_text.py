@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from paceline_engine.message import TokenLogprobs
 from paceline_engine.server.output_text import OutputText
 from paceline_engine.server.piece import Piece, ScoredToken, join
+from paceline_engine.server.stop_automaton import StopAutomaton
 from paceline_engine.server.stop_strings import StopFilter
 from paceline_engine.tokenizer import load_tokenizer
 
@@ -23,7 +24,7 @@ def run(
 ) -> tuple[list[Piece], OutputText]:
     output = OutputText(
         TOKENIZER.incremental_decoder(),
-        StopFilter(stops, includes_stop=includes),
+        StopFilter(StopAutomaton(stops), includes_stop=includes),
         min_tokens=least,
     )
     pieces: list[Piece] = []
@@ -76,7 +77,7 @@ def test_held_tokens_come_with_their_text() -> None:
 
 
 def test_a_shown_stop_token_adds_text_alone() -> None:
-    output = OutputText(TOKENIZER.incremental_decoder(), StopFilter(["z"]), offset=4)
+    output = OutputText(TOKENIZER.incremental_decoder(), StopFilter(StopAutomaton(["z"])), offset=4)
     output.push(97, scores(97))
     output.show(98)
     output.finish()

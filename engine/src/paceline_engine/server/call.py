@@ -17,6 +17,7 @@ from paceline_engine.server.opening import PromptScores, PromptView
 from paceline_engine.server.piece import Piece, best, join
 from paceline_engine.server.sampling_fields import SamplingFields
 from paceline_engine.server.service import Service
+from paceline_engine.server.stop_automaton import StopAutomaton
 from paceline_engine.server.ticket import Ask, Ticket
 
 Indexed = tuple[int, Piece]
@@ -50,6 +51,7 @@ class Call:
         self._received_at = received_at
         self._caller = caller
         self._bad_words = bad_words
+        self._stops = StopAutomaton(body.stop)
         self._generations: list[Generation] = []
         self._handed_at = 0.0
         self._unfinished = "error"
@@ -182,6 +184,7 @@ class Call:
         order = Order(
             choice=choice,
             body=self._body,
+            stops=self._stops,
             caller=self._caller,
             view=view,
             parent_id=parent_id,

@@ -23,6 +23,7 @@ from paceline_engine.server.piece import Opening, Piece
 from paceline_engine.server.request_record import Identity
 from paceline_engine.server.sampling_fields import SamplingFields
 from paceline_engine.server.service import Service
+from paceline_engine.server.stop_automaton import StopAutomaton
 from paceline_engine.server.stop_strings import StopFilter
 from paceline_engine.server.ticket import Ticket
 
@@ -44,6 +45,7 @@ class Order:
     Attributes:
         choice: Prompt and sampling.
         body: How the output is shown.
+        stops: Its stop strings.
         caller: Whose it is.
         view: How the prompt is shown; None where nothing of it is.
         parent_id: Engine request of the same prompt's choice 0; None for choice 0 itself.
@@ -53,6 +55,7 @@ class Order:
 
     choice: Choice
     body: SamplingFields
+    stops: StopAutomaton
     caller: Caller
     view: PromptView | None
     parent_id: int | None
@@ -119,12 +122,13 @@ class Generation:
         self.shown_tokens = 0
 
     def _output_text(self, service: Service) -> OutputText:
-        body, view = self._order.body, self._order.view
+        order = self._order
+        body, view = order.body, order.view
         skips_special = body.skip_special_tokens is not False
         return OutputText(
             service.tokenizer.incremental_decoder(skip_special=skips_special),
-            StopFilter(body.stop, includes_stop=bool(body.include_stop_str_in_output)),
-            min_tokens=self._order.choice.sampling.min_tokens,
+            StopFilter(order.stops, includes_stop=bool(body.include_stop_str_in_output)),
+            min_tokens=order.choice.sampling.min_tokens,
             offset=len(view.text) if view else 0,
         )
 

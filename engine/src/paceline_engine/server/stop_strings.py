@@ -8,44 +8,33 @@ the earliest token ends the output, among those the one that begins first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
 
-
-def _partial_match_start(text: str, stops: Sequence[str]) -> int:
-    """Index where the longest tail of `text` begins that may still become a stop string."""
-    start = len(text)
-    for stop in stops:
-        longest = min(len(stop) - 1, len(text))
-        for length in range(longest, 0, -1):
-            if stop.startswith(text[-length:]):
-                start = min(start, len(text) - length)
-                break
-    return start
+from paceline_engine.server.stop_automaton import StopAutomaton
 
 
 class StopFilter:
     """Releases the text of one output piece by piece.
 
     Args:
-        stops: Stop strings.
+        stops: Stop strings of the call.
         includes_stop: Whether the stop string itself is shown.
 
     Attributes:
         match: The stop string that has ended the output; None while there was none.
     """
 
-    __slots__ = ("_includes_stop", "_pieces", "_stops", "match")
+    __slots__ = ("_automaton", "_held_from", "_includes_stop", "_length", "_pieces", "_state",
+                 "match")  # fmt: skip
 
-    def __init__(self, stops: Sequence[str], *, includes_stop: bool = False) -> None:
-        self._stops = tuple(stops)
+    def __init__(self, stops: StopAutomaton, *, includes_stop: bool = False) -> None:
+        self._automaton = stops
+        self._state = stops.start
         self._includes_stop = includes_stop
-        self._pieces: list[str] = []
+        self._pieces: deque[str] = deque()
+        self._held_from = 0  # characters released so far
+        self._length = 0  # characters pushed so far
         self.match: str | None = None
-
-    @property
-    def matched(self) -> bool:
-        """Whether a stop string has ended the output."""
-        return self.match is not None
 
     @property
     def num_held(self) -> int:
@@ -55,24 +44,22 @@ class StopFilter:
     def push(self, piece: str, *, may_match: bool = True) -> str:
         """Adds one token's text; returns what may be shown now.
 
-        Once `matched`, everything further is dropped.
+        After a `match` everything further is dropped.
 
         Args:
             piece: The text.
             may_match: Whether a stop string that ends in this text counts.
         """
-        if not self._stops:
+        if self._automaton.is_empty:
             return piece
         if self.match is not None:
             return ""
-        before = sum(map(len, self._pieces))
         self._pieces.append(piece)
-        held = "".join(self._pieces)
-        if may_match and (found := self._first_match(held, before)):
-            start, self.match = found
-            self._pieces.clear()
-            return held[: start + len(self.match) if self._includes_stop else start]
-        return self._release(_partial_match_start(held, self._stops))
+        found = self._read(piece)
+        if found is not None and may_match:
+            start, length, self.match = found
+            return self.flush()[: start + (length if self._includes_stop else 0)]
+        return self._release(self._length - self._state.open_depth)
 
     def flush(self) -> str:
         """Ends the output: what was held back is shown, unless a stop string matched."""
@@ -80,26 +67,20 @@ class StopFilter:
         self._pieces.clear()
         return rest
 
-    def _first_match(self, held: str, before: int) -> tuple[int, str] | None:
-        """Start and text of the first stop string that ends after the first `before`."""
-        found = [
-            (start, len(stop), stop)
-            for stop in self._stops
-            if (start := held.find(stop, max(0, before - len(stop) + 1))) >= 0
-        ]
-        if not found:
-            return None
-        start, _length, stop = min(found)
-        return start, stop
+    def _read(self, piece: str) -> tuple[int, int, str] | None:
+        """Where, in what is held, the first of the stop strings begins that end in `piece`."""
+        found: list[tuple[int, int, str]] = []
+        for character in piece:
+            self._length += 1
+            self._state = self._automaton.step(self._state, character)
+            if (stop := self._state.stop) is not None:
+                found.append((self._length - self._held_from - len(stop), len(stop), stop))
+        return min(found, default=None)
 
     def _release(self, safe: int) -> str:
-        """Takes the whole pieces that lie before `safe`."""
+        """Takes the whole pieces that lie before position `safe` of the output."""
         released: list[str] = []
-        position = 0
-        for piece in self._pieces:
-            if position + len(piece) > safe:
-                break
-            position += len(piece)
-            released.append(piece)
-        del self._pieces[: len(released)]
+        while self._pieces and self._held_from + len(self._pieces[0]) <= safe:
+            self._held_from += len(self._pieces[0])
+            released.append(self._pieces.popleft())
         return "".join(released)
