@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from typing_extensions import override
 
@@ -71,8 +72,8 @@ class Inbox:
 class Engine:
     """A loop on a clock that only its own steps and waits move."""
 
-    def __init__(self) -> None:
-        config = engine_config()
+    def __init__(self, **changes: Any) -> None:
+        config = engine_config(**changes)
         self.clock = FakeClock()
         self.inbox = Inbox(self.clock)
         self.runner = RecordingRunner(self.clock)
@@ -162,3 +163,27 @@ def test_what_was_in_use_is_overwritten_before_anyone_else_writes_there() -> Non
     engine.serve(request(2))
     assert first & set(engine.runner.written), "the blocks used last are given out first"
     assert first <= set(engine.runner.wiped)
+
+
+def test_what_has_expired_is_overwritten_while_idle() -> None:
+    engine = Engine(cache_retention_s=5.0)
+    engine.serve(request(1))
+    cached = set(engine.scheduler.pool._ledger._cached)
+    for _ in range(8):
+        engine.turn()
+    assert engine.scheduler.pool.num_cached == 0
+    assert cached == set(engine.runner.wiped)
+    engine.turn()
+    assert len(engine.runner.wiped) == len(cached), "once"
+
+
+def test_one_tenants_blocks_are_overwritten_before_anothers_tokens_go_there() -> None:
+    engine = Engine(num_kv_blocks=16)
+    engine.serve(request(1, tenant="a"))
+    first = set(engine.runner.written)
+    engine.runner.written.clear()
+    assert engine.runner.wiped == []
+    engine.turn(request(2, tenant="b"))
+    common = first & set(engine.runner.written)
+    assert common
+    assert set(engine.runner.wiped) == common

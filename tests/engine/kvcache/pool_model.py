@@ -55,6 +55,7 @@ class PoolModel:
     left_at_s: dict[int, float] = field(default_factory=dict)
     copies: list[tuple[int, int]] = field(default_factory=list)
     purged: set[int] = field(default_factory=set)
+    expired: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for block in range(self.pool.num_blocks):
@@ -96,7 +97,9 @@ class PoolModel:
     def expire(self) -> None:
         if self.retention_s is not None:
             limit = self.now_s - self.retention_s
-            self.hide([block for block in self.unused if self.left_at_s[block] <= limit])
+            gone = [block for block in self.unused if self.left_at_s[block] <= limit]
+            self.hide(gone)
+            self.expired.update(gone)
 
     def left(self, table: Sequence[int]) -> None:
         """Notes that a table is gone; its tail is given up before its head."""
@@ -116,6 +119,8 @@ class PoolModel:
         self.copies.clear()
         self.wipe(wipes)
         self.check_purged_are_wiped()
+        assert not any(self.scopes_in(block) for block in self.expired - self.held)
+        self.expired.clear()
         self.check_nobody_holds_anothers()
         for owner_id in self.owners:
             self.compute(owner_id)

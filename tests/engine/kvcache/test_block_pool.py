@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from paceline_engine.kvcache.block_ledger import EXPIRED_A_ROUND
 from paceline_engine.kvcache.block_pool import BlockPool
 from paceline_engine.request import CacheScope
 
@@ -229,6 +230,32 @@ def test_what_must_serve_nobody_is_withdrawn_and_wiped() -> None:
     pool.check_integrity()
     assert pool.num_cached == 1, "what request 4 computed anew"
     assert pool.take_wipes() == (), "the last holder did not fail"
+
+
+def test_what_expires_is_overwritten_a_few_blocks_a_round() -> None:
+    pool = BlockPool(3 * EXPIRED_A_ROUND, SIZE, retention_s=10.0)
+    tokens = range(2 * EXPIRED_A_ROUND * SIZE)
+    assert pool.admit(1, tokens, A, 0.0) == 0
+    pool.fill(1, tokens, len(tokens))
+    used = set(pool.table(1))
+    pool.release(1, 0.0)
+    assert pool.take_wipes() == ()
+    pool.expire(10.0)
+    pool.admit(2, range(900, 904), A, 10.0)
+    (taken,) = pool.table(2)
+    first, second, third = (set(pool.take_wipes()) for _ in range(3))
+    assert taken in first & used, "its own scope's expired tokens are no better there"
+    assert (len(first), len(second)) == (1 + EXPIRED_A_ROUND, EXPIRED_A_ROUND - 1)
+    assert (first | second, third) == (used, set())
+    assert len(pool.purge(11.0).block_ids) == 0
+
+
+def test_what_expires_and_is_purged_is_overwritten_once() -> None:
+    pool = BlockPool(8, SIZE, retention_s=10.0)
+    left_behind(pool, 1, range(8))
+    pool.expire(10.0)
+    assert len(pool.purge(10.0).block_ids) == 2
+    assert pool.take_wipes() == ()
 
 
 def test_a_fork_shares_every_block_and_takes_none() -> None:

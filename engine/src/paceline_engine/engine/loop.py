@@ -165,8 +165,8 @@ class EngineLoop:
 
     def _beat(self) -> None:
         self._scheduler.pool.expire(self._clock.now())
+        self._runner.wipe(self._scheduler.pool.take_wipes())
         if not self._is_audited:
-            self._runner.wipe(self._scheduler.pool.take_wipes())
             self._scheduler.check_idle()
             self._is_audited = True
         self._channel.send(StepReport(outputs=(), state=self.state()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from paceline_engine.kvcache.integrity import Books
 from paceline_engine.kvcache.lru import LruBlocks
@@ -10,6 +11,9 @@ from paceline_engine.kvcache.prefix_index import PrefixIndex
 from paceline_engine.kvcache.purge import Selection
 from paceline_engine.kvcache.writers import Writers
 from paceline_engine.request import CacheScope
+
+# Bounds what a step waits for where thousands of blocks expire at once.
+EXPIRED_A_ROUND: Final = 32
 
 
 class BlockLedger:
@@ -35,6 +39,7 @@ class BlockLedger:
         self._writers = Writers(num_blocks)
         self._left_at_s = [0.0] * num_blocks  # when its last holder let go
         self._unwiped: set[int] = set()  # to overwrite before anything is computed
+        self._expired: dict[int, None] = {}  # to overwrite some time, or before they are taken
 
     @property
     def num_free(self) -> int:
@@ -94,6 +99,8 @@ class BlockLedger:
             taken.append(block)
         self._num_held += count
         self._unwiped.update(self._writers.assign(taken, scope))
+        if self._expired:
+            self._hurry(taken)
         return taken
 
     def share(self, block_ids: Iterable[int]) -> None:
@@ -134,10 +141,11 @@ class BlockLedger:
             self._unwiped.discard(copy)
 
     def expire(self, limit_s: float) -> None:
-        """Frees cached blocks unused since `limit_s` or before."""
+        """Frees cached blocks unused since `limit_s` or before, to be overwritten by and by."""
         for block in self._cached.pop_unused_since(limit_s):
             self._withdraw(block)
             self._free.append(block)
+            self._expired[block] = None
 
     def withdraw(self, block_ids: Iterable[int]) -> None:
         """Makes held blocks unfindable."""
@@ -165,10 +173,14 @@ class BlockLedger:
             self._free.append(block)
         self._writers.blank(stale)
         self._unwiped.difference_update(stale)
+        for block in stale:
+            self._expired.pop(block, None)
         return stale, len(freed)
 
     def take_wipes(self) -> tuple[int, ...]:
         """Blocks to overwrite before anything is computed; each is named once."""
+        for _ in range(min(EXPIRED_A_ROUND, len(self._expired))):
+            self._unwiped.add(self._expired.popitem()[0])
         wipes = tuple(self._unwiped)
         self._unwiped.clear()
         self._writers.blank(block for block in wipes if not self._references[block])
@@ -193,6 +205,12 @@ class BlockLedger:
         block = self._cached.pop_oldest()
         self._withdraw(block)
         return block
+
+    def _hurry(self, taken: Iterable[int]) -> None:
+        due = self._expired.keys() & taken
+        self._unwiped.update(due)
+        for block in due:
+            del self._expired[block]
 
     def _withdraw(self, block: int) -> None:
         self._index.withdraw(block)

@@ -287,7 +287,7 @@ class BlockPool:
         return len(table.block_ids)
 
     def expire(self, now_s: float) -> None:
-        """Drops cached blocks that were unused for the retention time."""
+        """Drops cached blocks that were unused for the retention time; `take_wipes` names them."""
         if self._retention_s is not None:
             self._ledger.expire(now_s - self._retention_s)
 
@@ -319,8 +319,8 @@ class BlockPool:
         """Blocks to overwrite, after copying and before anything is computed.
 
         They were in use when they were purged and have been let go since, or hold what
-        another scope than their new owner's wrote: to be called once at the end of every
-        scheduling round, and when idle.
+        another scope than their new owner's wrote, or expired, of which each round names a
+        few: to be called once at the end of every scheduling round, and when idle.
         """
         return self._ledger.take_wipes()
 
