@@ -42,17 +42,20 @@ class Books:
         """
         held = self._held()
         cached = set(self.cached)
-        roles = Counter(self.free)
-        roles.update(cached)
-        roles.update(held.keys())
-        total = len(self.references)
-        wrong = [block for block in range(total) if roles[block] != 1]
-        if wrong or len(roles) != total:
-            raise KvIntegrityError(f"blocks lost or given out twice: {wrong or sorted(roles)}")
+        self._check_roles(held, cached)
         if self.num_held != len(held):
             raise KvIntegrityError(f"{len(held)} blocks are held, not {self.num_held}")
         self._check_references(held)
         self._check_index(cached)
+
+    def _check_roles(self, held: Counter[int], cached: set[int]) -> None:
+        total = len(self.references)
+        count = len(self.free) + len(cached) + len(held)
+        if count == total and {*self.free, *cached, *held} == set(range(total)):
+            return
+        roles = Counter([*self.free, *cached, *held])
+        wrong = {*range(total), *roles} - {b for b in range(total) if roles[b] == 1}
+        raise KvIntegrityError(f"blocks lost or given out twice: {sorted(wrong)}")
 
     def _held(self) -> Counter[int]:
         held: Counter[int] = Counter()
@@ -63,13 +66,14 @@ class Books:
         return held
 
     def _check_references(self, held: Counter[int]) -> None:
-        wrong = [block for block, count in enumerate(self.references) if held[block] != count]
-        if wrong:
-            raise KvIntegrityError(f"references of blocks {wrong} are miscounted")
+        num_referenced = len(self.references) - self.references.count(0)
+        wrong = [block for block, count in held.items() if self.references[block] != count]
+        if wrong or num_referenced != len(held):
+            raise KvIntegrityError(f"references of blocks {wrong or 'let go'} are miscounted")
 
     def _check_index(self, cached: set[int]) -> None:
         findable = self.index.findable()
-        if wrong := sorted(set(self.index.disagreements()) | (findable & set(self.free))):
+        if wrong := sorted({*self.index.disagreements(), *findable.intersection(self.free)}):
             raise KvIntegrityError(f"blocks {wrong} are found under a key that is not theirs")
         if wrong := sorted(cached - findable):
             raise KvIntegrityError(f"blocks {wrong} are kept although nobody can find them")

@@ -52,9 +52,9 @@ class PrefixIndex:
 
     def disagreements(self) -> Iterable[int]:
         """Blocks whose key does not lead to them, or that a key not theirs leads to."""
-        for block, key in enumerate(self._key_of):
-            if key is not None and self._block_of.get(key) != block:
-                yield block
-        for key, block in self._block_of.items():
-            if self._key_of[block] != key:
-                yield block
+        strangers = [block for key, block in self._block_of.items() if self._key_of[block] != key]
+        yield from strangers
+        if strangers or len(self._key_of) - self._key_of.count(None) != len(self._block_of):
+            for block, key in enumerate(self._key_of):
+                if key is not None and self._block_of.get(key) != block:
+                    yield block
