@@ -186,3 +186,54 @@ def test_a_full_pool_preempts_children_like_others() -> None:
         made.add(request)
     finish(made, *family)
     assert made.run.preemptions.total() > 0
+
+
+@pytest.mark.behaviour(
+    "choices that are still queued when the first one ends wait for the next one's prompt",
+    report="review: they counted as one token each and computed the prompt each for itself",
+)
+@pytest.mark.parametrize("aborted", [False, True])
+def test_queued_children_of_a_parent_that_is_gone_compute_the_prompt_once(aborted: bool) -> None:
+    made = harness(max_num_seqs=8, initial_running_seqs=1)
+    family = [parent(max_tokens=2), *(child(request_id) for request_id in range(1, 5))]
+    for request in family:
+        made.add(request)
+    made.step()
+    assert made.scheduler.waiting_tokens == 4
+    if aborted:
+        made.disturb(Disturbance(aborts=(0,)))
+    else:
+        made.step()
+    assert made.scheduler.waiting_tokens == len(PROMPT) + 3
+    made.scheduler.limits.apply(max_num_running_seqs=8)
+    starts = [[(c.request_id, c.start) for c in made.step().chunks] for _ in range(2)]
+    assert starts == [[(1, 0)], [(1, 40), (2, 39), (3, 39), (4, 39)]]
+    finish(made, *family[1:])
+
+
+def test_a_child_that_comes_while_its_parent_is_preempted_forks_it_at_once() -> None:
+    made = harness(prefix_caching=True)
+    first = parent(max_tokens=100)
+    made.add(first)
+    for _ in range(20):
+        made.step()
+    running = made.scheduler.roster.running.get(0)
+    assert running is not None
+    made.scheduler.roster.preempt(running, made.now_s)
+    made.add(child(1))
+    steps = [[chunk.request_id for chunk in made.step().chunks] for _ in range(2)]
+    assert 1 in steps[1]
+    finish(made, first, child(1))
+
+
+def test_children_of_a_preempted_parent_wait_beside_it_and_are_counted() -> None:
+    made = harness(max_num_seqs=1)
+    for request in (parent(max_tokens=20), child(1), child(2)):
+        made.add(request)
+    made.step()
+    running = made.scheduler.roster.running.get(0)
+    assert running is not None
+    made.scheduler.roster.preempt(running, made.now_s)
+    assert made.scheduler.waiting_tokens == len(PROMPT) + 1 + 2
+    made.disturb(Disturbance(aborts=(1,)))
+    finish(made, parent(max_tokens=20), child(2))

@@ -158,7 +158,7 @@ class Admission:
 
     def _fork(self, child: Sequence, plan: StepPlan) -> int | None:
         """Shares the parent's prompt but for the last token, which is computed into a copy."""
-        parent_id = child.request.parent_id
+        parent_id = child.parent_id
         parent = None if parent_id is None else self._running.get(parent_id)
         if parent is None or child.preemptions or not parent.has_prompt:
             return None

@@ -13,6 +13,7 @@ class Forks:
         self._children: dict[int, dict[int, Sequence]] = {}
         self._parents: dict[int, int] = {}
         self._num_batch = 0
+        self._released: dict[int, list[Sequence]] = {}
 
     def __len__(self) -> int:
         return len(self._parents)
@@ -47,6 +48,14 @@ class Forks:
         """All children of a parent that has its prompt or is gone, the first first."""
         ids = tuple(self._children.get(parent_id, ()))
         return [child for each in ids if (child := self.remove(each))]
+
+    def note_released(self, child: Sequence, parent_id: int) -> None:
+        """Remembers a child that is queued to fork its parent."""
+        self._released.setdefault(parent_id, []).append(child)
+
+    def take_released(self, parent_id: int) -> list[Sequence]:
+        """Children queued to fork a parent that is gone or lost its KV; some have run since."""
+        return self._released.pop(parent_id, [])
 
 
 def may_fork(child: Request, parent: Request) -> bool:

@@ -60,10 +60,12 @@ class Roster:
 
     def add(self, sequence: Sequence) -> None:
         """Lets a new request wait: beside its parent until that has its prompt, else queued."""
-        parent_id = sequence.request.parent_id
+        parent_id = sequence.parent_id
         parent = None if parent_id is None else self.find(parent_id)
-        if parent is None or parent.has_prompt:
-            self._enqueue(sequence, parent)
+        if parent is None or not may_fork(sequence.request, parent.request):
+            self.queue.add(sequence)
+        elif parent.has_prompt:
+            self._release(sequence, parent.request_id)
         else:
             self.forks.add(sequence, parent.request_id)
 
@@ -73,18 +75,21 @@ class Roster:
             if (waiting := self.queue.get(request_id)) is not None:
                 self.queue.remove(waiting)
                 self.queue.end(waiting)
-                self.part(request_id)
+                self._orphan_children(request_id)
             elif self.forks.remove(request_id) is not None:
-                self.part(request_id)
+                self._orphan_children(request_id)
             else:
                 self.end(request_id, now_s)
 
     def preempt(self, sequence: Sequence, now_s: float) -> None:
-        """Takes a running request's blocks back and queues it."""
-        self.running.remove(sequence.request_id)
-        self.pool.release(sequence.request_id, now_s)
+        """Takes a running request's blocks back and queues it; its children wait beside it."""
+        request_id = sequence.request_id
+        self.running.remove(request_id)
+        self.pool.release(request_id, now_s)
         sequence.preempt()
         self.queue.resume(sequence)
+        for child in self._recall_children(request_id):
+            self.forks.add(child, request_id)
 
     def end(self, request_id: int, now_s: float, *, keep: bool = True) -> Sequence | None:
         """A running request has ended; None if it does not run.
@@ -98,14 +103,33 @@ class Roster:
             return None
         self.pool.release(request_id, now_s, keep=keep)
         self.queue.end(sequence)
-        self.part(request_id)
+        self._orphan_children(request_id)
         return sequence
 
-    def part(self, request_id: int, parent: Sequence | None = None) -> None:
-        """Who waited beside a request may run: it has its prompt, or else is gone."""
+    def release_children(self, request_id: int) -> None:
+        """Who waited beside a request may run: its prompt is computed."""
         for child in self.forks.take(request_id):
-            self._enqueue(child, parent)
+            self._release(child, request_id)
 
-    def _enqueue(self, sequence: Sequence, parent: Sequence | None) -> None:
-        can_fork = parent is not None and may_fork(sequence.request, parent.request)
-        self.queue.add(sequence, queued_tokens=1 if can_fork else None)
+    def _release(self, child: Sequence, parent_id: int) -> None:
+        self.queue.add(child, queued_tokens=1)
+        self.forks.note_released(child, parent_id)
+
+    def _recall_children(self, request_id: int) -> list[Sequence]:
+        """Takes released children out of the queue that have not forked yet."""
+        waiting = [
+            child
+            for child in self.forks.take_released(request_id)
+            if self.queue.get(child.request_id) is child and not child.preemptions
+        ]
+        for child in waiting:
+            self.queue.remove(child)
+            self.queue.end(child)
+        return waiting
+
+    def _orphan_children(self, request_id: int) -> None:
+        """A parent is gone: the first child computes the prompt, the others wait for that."""
+        children = [*self._recall_children(request_id), *self.forks.take(request_id)]
+        for child in children:
+            child.parent_id = None if child is children[0] else children[0].request_id
+            self.add(child)

@@ -230,6 +230,8 @@ class Scheduler:
             if (admitted := self._admission.next(plan, limits)) is None:
                 return
             prefilling.append(admitted)
+            if admitted.has_prompt:
+                self.roster.release_children(admitted.request_id)
             if not self._extend(admitted, plan, limits):
                 return  # its context alone uses the step's time up
 
@@ -252,7 +254,7 @@ class Scheduler:
         if (logprobs := result.prompt_logprobs.get(chunk.request_id)) is not None:
             sequence.add_prompt_logprobs(start, logprobs)
         if end >= chunk.num_prompt_tokens:
-            self.roster.part(chunk.request_id, sequence)
+            self.roster.release_children(chunk.request_id)
 
     def _append(
         self, sequence: Sequence, token_id: int, result: StepResult, now_s: float

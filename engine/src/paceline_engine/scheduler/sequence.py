@@ -47,6 +47,7 @@ class Sequence:
         request: As submitted.
         request_id: Its id.
         ticket: Its place in the order.
+        parent_id: Whose prompt it forks, if anyone's; another one's once that is gone.
         token_ids: Prompt and generated tokens; never shortened, so preemption loses none.
         num_prompt_tokens: How many of them are the prompt.
         num_computed: Leading tokens whose KV is in the cache.
@@ -79,6 +80,7 @@ class Sequence:
         "max_total",
         "num_computed",
         "num_prompt_tokens",
+        "parent_id",
         "preemptions",
         "prefill_end",
         "queued_tokens",
@@ -99,6 +101,7 @@ class Sequence:
         self.request = request
         self.request_id = request.request_id
         self.ticket = ticket
+        self.parent_id = request.parent_id
         self.token_ids = list(request.prompt_token_ids)
         self.num_prompt_tokens = len(self.token_ids)
         self.num_computed = 0
