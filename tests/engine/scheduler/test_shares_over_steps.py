@@ -31,6 +31,7 @@ class Saturated:
         self.served: Counter[Party] = Counter()
         self.first_run_s: dict[int, float] = {}
         self.now_s = 0.0
+        self.outputs: dict[Party, tuple[int, int]] = {}
         self._rng = random.Random(seed)
         self._ids = itertools.count()
         self._party: dict[int, Party] = {}
@@ -56,7 +57,9 @@ class Saturated:
             request_id=request_id,
             prompt_token_ids=(1,) * (prompt or self._rng.randint(1, 120)),
             sampling=SamplingParams(
-                seed=request_id, max_tokens=output or self._rng.randint(1, 60), ignore_eos=True
+                seed=request_id,
+                max_tokens=output or self._rng.randint(*self.outputs.get(party, (1, 60))),
+                ignore_eos=True,
             ),
             tier=party[0],
             cache_scope=CacheScope(tenant=party[1]),
@@ -108,6 +111,19 @@ def test_shares_over_1000_steps(batch_weight: float, heavy: float, scarce: dict[
     a, b, c = (made.served[party] for party in PARTIES)
     assert a / b == pytest.approx(heavy, rel=0.1)
     assert c / (a + b) == pytest.approx(batch_weight, rel=0.1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shares_where_one_tenant_draws_1000_tokens_and_the_other_50(seed: int) -> None:
+    """From the first step on: nothing is known yet of how long outputs are."""
+    lengthy, brief = PARTIES[:2]
+    made = saturated((), seed, num_kv_blocks=2048, max_model_len=4096)
+    made.outputs = {lengthy: (1000, 1000), brief: (50, 60)}
+    for party in (lengthy, brief) * 24:
+        made.add(party)
+    for _ in range(STEPS):
+        made.step()
+    assert made.served[lengthy] / made.served.total() == pytest.approx(0.5, rel=0.1)
 
 
 def test_many_tenants_get_equal_shares() -> None:

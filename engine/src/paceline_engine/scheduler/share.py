@@ -14,7 +14,9 @@ from __future__ import annotations
 from math import isfinite
 
 OUTPUT_MEMORY = 0.1
-INITIAL_OUTPUT = 64.0
+INITIAL_OUTPUT = 640.0
+"""Expected of a party none of whose outputs has ended, within `max_tokens`. Rather too much: what
+is not served is given back, while seats given away too early are taken for a whole output."""
 
 
 class Share:
