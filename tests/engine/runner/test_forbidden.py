@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import MinNewTokensLengthLogitsProcessor, NoBadWordsLogitsProcessor
+from typing_extensions import override
 
-from paceline_engine.runner.forbidden import forbidden_tokens
+from paceline_engine.runner.forbidden import BadWords, BadWordsOfStep, forbidden_tokens
 from paceline_engine.sampling import SamplingParams
 
 VOCABULARY = 8
@@ -19,8 +20,10 @@ TEXTS = st.lists(TOKENS, min_size=1, max_size=8)
 
 
 def forbidden(history: list[int], prompt: int, ends: tuple[int, ...] = (), **wish: Any) -> set[int]:
+    params = SamplingParams(**wish)
     return forbidden_tokens(
-        SamplingParams(**wish),
+        params,
+        bad_words=BadWords(params.bad_words),
         history=history,
         position=len(history),
         num_prompt_tokens=prompt,
@@ -78,9 +81,47 @@ def test_only_the_text_before_the_position_counts() -> None:
     for position, expected in ((1, {2}), (2, {4})):
         assert expected == forbidden_tokens(
             params,
+            bad_words=BadWords(params.bad_words),
             history=[1, 3],
             position=position,
             num_prompt_tokens=1,
             end_token_ids=(),
             vocab_size=VOCABULARY,
         )
+
+
+class Text(list[int]):
+    """Counts the tokens that are read of it."""
+
+    read = 0
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[int]: ...
+    @override
+    def __getitem__(self, place: Any) -> Any:
+        self.read += len(range(len(self))[place]) if isinstance(place, slice) else 1
+        return super().__getitem__(place)
+
+
+@pytest.mark.behaviour(
+    "a token costs the same however many bad words a request has",
+    report="superlinear work: a request's list of banned words slows every step of its batch",
+)
+@pytest.mark.parametrize("count", [1, 10, 2000])
+def test_work_does_not_grow_with_the_number_of_words(count: int) -> None:
+    words = tuple((2, i % 7, 5, 1) for i in range(3, 3 + count))
+    text = Text([2, 6, 5])
+    assert BadWords(words).completing(text, 3) <= {1}
+    assert text.read <= 4
+
+
+def test_words_are_taken_up_once_per_request() -> None:
+    kept = BadWordsOfStep()
+    wish, other = (SamplingParams(bad_words=((1, 2), (3, word))) for word in (4, 5))
+    first = kept.of([(1, wish), (2, SamplingParams())])
+    assert list(first) == [1]
+    assert kept.of([(1, wish)])[1] is first[1]
+    assert kept.of([(1, other)])[1].completing([3], 1) == {5}
+    assert kept.of([]) == {}

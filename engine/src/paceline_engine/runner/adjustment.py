@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from paceline_engine.runner.failure import Failure
-from paceline_engine.runner.forbidden import forbidden_tokens
+from paceline_engine.runner.forbidden import BadWords, forbidden_tokens
 from paceline_engine.runner.token_tally import TokenTally
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.scheduler.output import ScheduledChunk
@@ -46,6 +46,7 @@ class Adjustment:
         self._num_prompt_tokens = num_prompt_tokens
         self._vocab_size = vocab_size
         self._end_token_ids = end_token_ids
+        self._bad_words = BadWords(sampling.bad_words)
         biases = {i: bias for i, bias in sampling.logit_bias if 0 <= i < vocab_size}
         self._biased = torch.tensor(list(biases), dtype=torch.int64)
         self._biases = torch.tensor(list(biases.values()), dtype=torch.float32)
@@ -66,6 +67,7 @@ class Adjustment:
             return Failure.OVERFLOW
         forbidden = forbidden_tokens(
             self._sampling,
+            bad_words=self._bad_words,
             history=self.history,
             position=position,
             num_prompt_tokens=self._num_prompt_tokens,

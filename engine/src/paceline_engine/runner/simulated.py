@@ -19,6 +19,7 @@ from paceline_engine.config import StepTimeLaw
 from paceline_engine.request import Fault
 from paceline_engine.runner.base import RunnerOutput
 from paceline_engine.runner.failure import Failure
+from paceline_engine.runner.forbidden import NO_BAD_WORDS, BadWords, BadWordsOfStep
 from paceline_engine.runner.simulated_settings import (
     banned_tokens,
     drawn_logprobs,
@@ -98,6 +99,7 @@ class SimulatedRunner:
         self._law = law
         self._tokens = tokens
         self._clock = clock
+        self._bad_words = BadWordsOfStep()
         self._free_at = float("-inf")
 
     def execute(self, output: SchedulerOutput) -> RunnerOutput:
@@ -106,7 +108,12 @@ class SimulatedRunner:
         start = self._free_at if now - self._free_at <= HOST_GAP_S else now
         duration = step_seconds(self._law, output.num_tokens, output.resident_kv_tokens)
         self._free_at = start + duration
-        drawn = {chunk.request_id: self._draw(chunk) for chunk in output.chunks if chunk.samples}
+        chunks = [chunk for chunk in output.chunks if chunk.samples]
+        words = self._bad_words.of((chunk.request_id, chunk.sampling) for chunk in chunks)
+        drawn = {
+            chunk.request_id: self._draw(chunk, words.get(chunk.request_id, NO_BAD_WORDS))
+            for chunk in chunks
+        }
         sampled = {owner: token for owner, token in drawn.items() if token is not None}
         exhausted = sorted(drawn.keys() - sampled.keys())
         self._clock.sleep_until(self._free_at)
@@ -118,11 +125,11 @@ class SimulatedRunner:
             prompt_logprobs=prompt_logprobs(output.chunks, self._tokens.vocab_size),
         )
 
-    def _draw(self, chunk: ScheduledChunk) -> int | None:
+    def _draw(self, chunk: ScheduledChunk, bad_words: BadWords) -> int | None:
         sampling, law = chunk.sampling, self._tokens
         if not sampling.shapes_logits:
             return law.token(sampling.seed, chunk.end)
-        forbidden = forbidden_at_end(chunk, law.avoided, law.vocab_size)
+        forbidden = forbidden_at_end(chunk, bad_words, law.avoided, law.vocab_size)
         if forced := [i for i in forced_tokens(sampling, law.vocab_size) if i not in forbidden]:
             return forced[mix(sampling.seed, chunk.end) % len(forced)]
         for excluded in (forbidden | banned_tokens(sampling), forbidden):

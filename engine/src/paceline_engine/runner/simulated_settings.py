@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from paceline_engine.message import TokenLogprobs
-from paceline_engine.runner.forbidden import forbidden_tokens
+from paceline_engine.runner.forbidden import BadWords, forbidden_tokens
 from paceline_engine.runner.prompt_targets import prompt_targets
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.scheduler.output import ScheduledChunk
@@ -22,11 +22,12 @@ FORCE: Final = 100.0
 
 
 def forbidden_at_end(
-    chunk: ScheduledChunk, end_token_ids: Iterable[int], vocab_size: int
+    chunk: ScheduledChunk, bad_words: BadWords, end_token_ids: Iterable[int], vocab_size: int
 ) -> set[int]:
     """Tokens that may not be drawn after a chunk."""
     return forbidden_tokens(
         chunk.sampling,
+        bad_words=bad_words,
         history=chunk.history,
         position=chunk.end,
         num_prompt_tokens=chunk.num_prompt_tokens,
