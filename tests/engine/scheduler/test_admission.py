@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from paceline_engine.request import Request, Tier
+from paceline_engine.request import CacheScope, Request, Tier
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.scheduler.output import SchedulerOutput
 from paceline_engine.scheduler.running import MAX_PREEMPTIONS
@@ -271,6 +271,25 @@ def test_the_step_time_target_sizes_chunks_and_never_stops_them() -> None:
     assert made.step().num_tokens == 16  # cannot be kept: one step of the ladder goes on
     made.scheduler.limits.apply(step_time_target_ms=0)
     assert made.step().num_tokens == 512
+
+
+@pytest.mark.behaviour(
+    "a long prompt of one tenant never is a wall for another's, however short steps must be",
+    report="review: with a step-time target below what can be kept a prompt of 10 tokens waited "
+    "for 1,000 steps",
+)
+@pytest.mark.parametrize("target_ms", [0.0, 0.5])
+def test_tenants_share_the_prefill_of_a_step(target_ms: float) -> None:
+    made = harness(max_num_batched_tokens=512, max_model_len=8192, num_kv_blocks=2048)
+    made.scheduler.limits.apply(step_time_target_ms=target_ms)
+    for request_id in range(4):
+        made.add(request(request_id, prompt=4000, max_tokens=1, cache_scope=CacheScope(tenant="a")))
+    for _ in range(3):
+        made.step()
+    made.add(request(9, prompt=10, max_tokens=2, cache_scope=CacheScope(tenant="b")))
+    steps = [made.step() for _ in range(4)]
+    assert sum(lengths(step).get(9, 0) for step in steps) >= 11  # prompt and a decode
+    assert all(step.num_tokens >= (500 if not target_ms else 16) for step in steps)
 
 
 def test_the_target_never_holds_back_a_decode() -> None:

@@ -24,6 +24,7 @@ from paceline_engine.scheduler.admission import Admission
 from paceline_engine.scheduler.limits import LiveLimits
 from paceline_engine.scheduler.output import ScheduledChunk, SchedulerOutput
 from paceline_engine.scheduler.plan import StepPlan, StepTarget
+from paceline_engine.scheduler.prefill import Prefill
 from paceline_engine.scheduler.result import StepResult
 from paceline_engine.scheduler.roster import Roster
 from paceline_engine.scheduler.sequence import Sequence, Ticket
@@ -62,6 +63,7 @@ class Scheduler:
         }
         self._queue, self._running = self.roster.queue, self.roster.running
         self._admission = Admission(self._queue, self._running, self.pool, self.limits)
+        self._prefill = Prefill(self.roster, self._admission)
         self._step_time = StepTimeModel()
         self._arrivals = 0
         self._next_step_id = 0
@@ -116,7 +118,7 @@ class Scheduler:
         self.pool.expire(now_s)
         if (victim := self._admission.victim(now_s)) is not None:
             self._preempt(victim, plan)
-        self._add_prefills(plan, self._add_decodes(plan))
+        self._prefill.add(plan, self._add_decodes(plan))
         self._in_flight = plan.finish()
         return self._in_flight
 
@@ -214,34 +216,6 @@ class Scheduler:
     def _preempt(self, victim: Sequence, plan: StepPlan) -> None:
         self.roster.preempt(victim, plan.now_s)
         plan.preempted.append(victim.request_id)
-
-    def _add_prefills(self, plan: StepPlan, prefilling: list[Sequence]) -> None:
-        """Divides what the decodes leave by weight, then gives out what nobody took of that."""
-        tiers = {sequence.request.tier for sequence in prefilling}
-        tiers.update(tier for tier in Tier if self._queue.count(tier))
-        if len(tiers) > 1:
-            self._fill(plan, prefilling, self._queue.split(plan.room()))
-        self._fill(plan, prefilling, dict.fromkeys(Tier, plan.left))
-
-    def _fill(self, plan: StepPlan, prefilling: list[Sequence], limits: dict[Tier, int]) -> None:
-        for sequence in prefilling:
-            self._extend(sequence, plan, limits)
-        while plan.room() and not plan.is_short:
-            if (admitted := self._admission.next(plan, limits)) is None:
-                return
-            prefilling.append(admitted)
-            if admitted.has_prompt:
-                self.roster.release_children(admitted.request_id)
-            if not self._extend(admitted, plan, limits):
-                return  # its context alone uses the step's time up
-
-    def _extend(self, sequence: Sequence, plan: StepPlan, limits: dict[Tier, int]) -> int:
-        request = sequence.request
-        if taken := plan.add_prefill(sequence, limits[request.tier]):
-            limits[request.tier] -= taken
-            end = plan.end_of(sequence)
-            self._queue.charge(request.tier, request.tenant, sequence.bill(end))
-        return taken
 
     def _advance(self, sequence: Sequence, chunk: ScheduledChunk, result: StepResult) -> None:
         """Counts a chunk as computed, for others to find and to fork."""
