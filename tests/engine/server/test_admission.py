@@ -181,10 +181,36 @@ def test_retry_after_says_when_the_call_would_fit() -> None:
     assert full.refusal(1, choices=3).retry_after_s == 6
 
 
-def test_before_anything_is_measured_retry_after_is_short() -> None:
+def test_before_anything_is_measured_retry_after_is_the_wait_so_far() -> None:
     desk = Desk()
     desk.enter(900)
     assert desk.refusal(400).retry_after_s == 1
+    desk.now_s += 25.0
+    assert desk.refusal(400).retry_after_s == 25
+    desk.now_s += 3600.0
+    assert desk.refusal(400).retry_after_s == 60
+
+
+def test_calls_that_came_one_by_one_do_not_make_a_burst_look_slow() -> None:
+    desk = Desk(max_queue_s=1.0)
+    for _ in range(30):
+        (alone,) = desk.enter(10)
+        desk.now_s += 0.2
+        alone.start()
+        alone.end(1)
+        desk.now_s += 1.0
+    desk.enter(*[100] * 8)
+    desk.enter(1)  # by the calls before it, 800 tokens at 50 per second
+
+
+def test_a_standstill_is_a_long_wait() -> None:
+    desk = Desk(max_queue_s=4.0)
+    drained(desk, 100, every_s=2.0, times=8)
+    desk.enter(100)
+    desk.now_s += 1e6
+    refusal = desk.refusal(1)
+    assert (refusal.code, refusal.retry_after_s) == ("queue_delay", 60)
+    assert "3600.0 s of work" in refusal.message
 
 
 def test_the_wait_before_a_call_is_limited_by_the_measured_drain() -> None:

@@ -19,6 +19,7 @@ from paceline_engine.server.level import BATCH_SHARE, Level, limit_text
 from paceline_engine.server.ticket import Ask, Ticket
 
 FIRST_OUTPUT_TOKENS = 256
+LONGEST_QUEUE_S = 3600.0  # projected where next to nothing leaves
 _OUTPUT_WEIGHT = 0.05
 
 
@@ -110,7 +111,9 @@ class Admission:
         per_second = self._tokens.drain.per_second(self._clock())
         if not ahead:
             return 0.0
-        return None if per_second is None else ahead / per_second
+        if per_second is None:
+            return None
+        return min(LONGEST_QUEUE_S, ahead / per_second) if per_second else LONGEST_QUEUE_S
 
     def started(self, ticket: Ticket, *, served: bool) -> None:
         """A ticket's request waits no more."""

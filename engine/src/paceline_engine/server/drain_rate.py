@@ -1,8 +1,8 @@
-"""How fast something drains, measured over the time in which there was any. Pure."""
+"""How fast something drains, measured over the time in which more was there. Pure."""
 
 from __future__ import annotations
 
-from math import ceil, exp
+from math import ceil, exp, inf
 
 MEMORY_S = 10.0
 LEAST_RETRY_S = 1
@@ -12,8 +12,9 @@ MOST_RETRY_S = 60
 class DrainRate:
     """Decaying mean of an amount that leaves per second.
 
-    Time in which nothing is there to leave does not count; time in which nothing leaves although
-    something is there does, so a rate falls while a queue stands still.
+    Only time in which something stayed behind tells how fast it can go: what leaves alone
+    leaves as fast as it came. Time in which nothing leaves although something is there counts,
+    so a rate falls while a queue stands still.
 
     Args:
         memory_s: After so long a measurement has lost most of its weight.
@@ -21,47 +22,62 @@ class DrainRate:
 
     def __init__(self, memory_s: float = MEMORY_S) -> None:
         self._memory_s = memory_s
-        self._since_s: float | None = None
+        self._there = 0.0
+        self._since_s = 0.0  # something last left, or came where nothing was
+        self._there_since = 0.0
         self._amount = 0.0
         self._seconds = 0.0
+        self._measured = False
 
-    def resume(self, now_s: float) -> None:
-        """Something is there from now on; harmless where something was."""
-        if self._since_s is None:
+    def came(self, amount: float, now_s: float) -> None:
+        """So much has come."""
+        if not self._there:
             self._since_s = now_s
-
-    def pause(self, now_s: float) -> None:
-        """Nothing is there any more."""
-        self._amount, self._seconds = self._sums(now_s)
-        self._since_s = None
+        self._there += amount
+        if now_s == self._since_s:
+            self._there_since = self._there
 
     def left(self, amount: float, now_s: float) -> None:
-        """So much has left."""
-        self._amount, self._seconds = self._sums(now_s)
-        self._amount += amount
-        if self._since_s is not None:
-            self._since_s = now_s
+        """So much has left because it was served."""
+        if not amount:
+            return
+        if amount < self._there_since:
+            self._amount, self._seconds = self._sums(now_s)
+            self._amount += amount
+            self._measured = True
+        self._there -= amount
+        self._there_since = self._there
+        self._since_s = now_s
+
+    def gone(self, amount: float) -> None:
+        """So much has gone away unserved: that tells nothing."""
+        self._there -= amount
+        self._there_since = min(self._there_since, self._there)
 
     def per_second(self, now_s: float) -> float | None:
-        """The rate; None before anything has left."""
+        """The rate; None before anything was measured."""
         amount, seconds = self._sums(now_s)
-        return amount / seconds if amount > 0 and seconds > 0 else None
+        return amount / seconds if self._measured and seconds > 0 else None
+
+    def waited_s(self, now_s: float) -> float:
+        """How long something has been there and nothing has left."""
+        return max(0.0, now_s - self._since_s) if self._there else 0.0
 
     def _sums(self, now_s: float) -> tuple[float, float]:
-        elapsed_s = 0.0 if self._since_s is None else max(0.0, now_s - self._since_s)
+        elapsed_s = self.waited_s(now_s)
         kept = exp(-elapsed_s / self._memory_s)
         return self._amount * kept, self._seconds * kept + elapsed_s
 
 
-def retry_after_s(excess: float, per_second: float | None) -> int:
+def retry_after_s(excess: float, per_second: float | None, waited_s: float = 0.0) -> int:
     """When a refused call would fit, in whole seconds for its `Retry-After`.
 
     Args:
         excess: What must leave first.
-        per_second: How fast it leaves; None where nothing is known, and then the least is said.
+        per_second: How fast it leaves; None where nothing was measured.
+        waited_s: How long nothing has left, which is then all that is known: as long again.
     """
-    if per_second is None:
-        return LEAST_RETRY_S
-    if excess >= MOST_RETRY_S * per_second:
-        return MOST_RETRY_S
-    return max(LEAST_RETRY_S, ceil(round(excess / per_second, 6)))
+    seconds = waited_s
+    if per_second is not None:
+        seconds = inf if excess >= MOST_RETRY_S * per_second else excess / per_second
+    return max(LEAST_RETRY_S, ceil(round(min(seconds, MOST_RETRY_S), 6)))

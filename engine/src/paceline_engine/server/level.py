@@ -39,16 +39,15 @@ class Level:
     def add(self, tier: Tier, amount: int, now_s: float) -> None:
         """So much came."""
         self.used[tier] += amount
-        if amount:
-            self.drain.resume(now_s)
+        self.drain.came(amount, now_s)
 
     def remove(self, tier: Tier, amount: int, now_s: float, *, served: bool) -> None:
         """So much is gone; only what was served tells how fast the rest will be."""
         self.used[tier] -= amount
         if served:
             self.drain.left(amount, now_s)
-        if not self.total:
-            self.drain.pause(now_s)
+        else:
+            self.drain.gone(amount)
 
     def limit_of(self, tier: Tier) -> float:
         """Most that may be there for a call of a tier to enter."""
@@ -85,7 +84,9 @@ class Level:
                 f"{self.text.format(self.total)} and the limit is {self.limit_text(tier)}; "
                 "retry later",
                 code=self.code,
-                retry_after_s=retry_after_s(excess, self.drain.per_second(now_s)),
+                retry_after_s=retry_after_s(
+                    excess, self.drain.per_second(now_s), self.drain.waited_s(now_s)
+                ),
             )
 
     def limit_text(self, tier: Tier) -> str:
