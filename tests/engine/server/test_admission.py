@@ -261,6 +261,45 @@ def test_interactive_calls_do_not_wait_behind_batch_ones() -> None:
     desk.enter(1)  # 4 s of its own tier before it
 
 
+def fill(desk: Desk, tenant: str, prompt: int = 1, **more: Any) -> int:
+    """How many calls of a tenant get in before one is refused."""
+    with pytest.raises(OverloadedError, match="of this tenant, whose share is"):  # noqa: PT012
+        for count in range(1000):  # noqa: B007
+            desk.admission.enter([Ask(prompt, 10)], tenant=tenant, **more)
+    return count
+
+
+@pytest.mark.behaviour(
+    "One tenant cannot take all places of the queue",
+    report="vLLM, SGLang: one queue for all, so whoever sends most locks the others out",
+)
+def test_tenants_share_the_last_half_of_a_limit() -> None:
+    desk = Desk(max_requests=120, tenant_weights={"heavy": 2.0})
+    assert fill(desk, "first") == 60
+    assert fill(desk, "second") == 30
+    assert fill(desk, "third") == 20
+    tokens = Desk(max_requests=1000, max_tokens=1200, tenant_weights={"heavy": 2.0})
+    assert [fill(tokens, name, 10) for name in ("first", "heavy")] == [60, 40]
+    batch = Desk(max_requests=100, tenant_weights={})
+    assert fill(batch, "first", tier=Tier.BATCH) == 40
+    assert fill(batch, "first") == 10
+
+
+def test_a_tenant_that_holds_nothing_is_let_in() -> None:
+    desk = Desk(max_tokens=1000, tenant_weights={})
+    desk.admission.enter([Ask(500, 10)], tenant="first")
+    (large,) = desk.admission.enter([Ask(400, 10)], tenant="second")  # its share is 250
+    with pytest.raises(OverloadedError):
+        desk.admission.enter([Ask(10, 10)], tenant="second")
+    large.end()
+    desk.admission.enter([Ask(10, 10)], tenant="second")
+
+
+def test_where_all_are_one_tenant_nothing_is_shared() -> None:
+    desk = Desk()
+    desk.enter(*[1] * 10)
+
+
 calls = st.lists(
     st.tuples(
         st.lists(st.integers(1, 60), min_size=1, max_size=3),

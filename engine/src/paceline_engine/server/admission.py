@@ -4,12 +4,13 @@ A request here is one choice of one prompt: a call brings prompts x choices of t
 of a call enter or none. Prompt tokens count once per prompt, since its choices share them.
 What can never fit is the caller's mistake; what does not fit now may be retried, when the
 measured drain says. The batch tier may fill `BATCH_SHARE` of each limit, so it is refused
-first and interactive calls keep the rest.
+first and interactive calls keep the rest. Where tenants are told apart, each is held to its
+share of the half of a limit that is used last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 from paceline_engine.request import Tier
@@ -32,6 +33,8 @@ class Admission:
             while nothing else waits.
         max_kv_tokens: KV tokens that admitted requests may come to need, prompt and output.
         max_queue_s: Wait that a call may have before it, by the measured drain; None: any.
+        tenant_weights: Of tenants, where they are not 1, whose callers may not take all places;
+            None where all callers are one tenant.
         clock: Monotonic seconds.
     """
 
@@ -42,6 +45,7 @@ class Admission:
         *,
         max_kv_tokens: float = inf,
         max_queue_s: float | None = None,
+        tenant_weights: Mapping[str, float] | None = None,
         clock: Callable[[], float],
     ) -> None:
         self._clock = clock
@@ -50,6 +54,8 @@ class Admission:
         self._kv = Level(
             "projected_kv", "admitted requests may need {} tokens of KV cache", max_kv_tokens
         )
+        for level in (self._requests, self._tokens, self._kv):
+            level.weights = tenant_weights
         self._max_queue_s = max_queue_s
         self._mean_output = FIRST_OUTPUT_TOKENS / 2
 
@@ -78,12 +84,15 @@ class Admission:
         self._requests.check_ever(count, tier, f"{count} requests (prompts x choices)")
         self._requests.check_now(count, tier, self._clock())
 
-    def enter(self, asks: Sequence[Ask], tier: Tier = Tier.INTERACTIVE) -> list[Ticket]:
+    def enter(
+        self, asks: Sequence[Ask], tier: Tier = Tier.INTERACTIVE, tenant: str = ""
+    ) -> list[Ticket]:
         """Takes all requests of one call in, or none.
 
         Args:
             asks: One for each prompt.
             tier: The call's.
+            tenant: Whose it is.
 
         Returns:
             A ticket for each choice of the first prompt, then of the second, and so on.
@@ -92,13 +101,14 @@ class Admission:
             NeverFitsError: It cannot fit, however empty the engine is.
             OverloadedError: A limit would be passed; `code` is the rejection reason.
         """
-        tickets = [ticket for ask in asks for ticket in self._tickets(ask, tier)]
+        tickets = [ticket for ask in asks for ticket in self._tickets(ask, tier, tenant)]
         self._check(asks, tickets, tier)
+        self._check_shares(tickets, tier, tenant)
         now_s = self._clock()
         for ticket in tickets:
-            self._requests.add(tier, 1, now_s)
-            self._tokens.add(tier, ticket.prompt_tokens, now_s)
-            self._kv.add(tier, ticket.kv_tokens, now_s)
+            self._requests.add(tier, 1, now_s, tenant)
+            self._tokens.add(tier, ticket.prompt_tokens, now_s, tenant)
+            self._kv.add(tier, ticket.kv_tokens, now_s, tenant)
         return tickets
 
     def projected_queue_s(self, tier: Tier) -> float | None:
@@ -118,21 +128,26 @@ class Admission:
     def started(self, ticket: Ticket, *, served: bool) -> None:
         """A ticket's request waits no more."""
         now_s = self._clock()
-        self._requests.remove(ticket.tier, 1, now_s, served=served)
-        self._tokens.remove(ticket.tier, ticket.prompt_tokens, now_s, served=served)
+        self._requests.remove(ticket.tier, 1, now_s, ticket.tenant, served=served)
+        self._tokens.remove(ticket.tier, ticket.prompt_tokens, now_s, ticket.tenant, served=served)
 
     def ended(self, ticket: Ticket, output_tokens: int | None) -> None:
         """A ticket's request is over."""
-        self._kv.remove(ticket.tier, ticket.kv_tokens, self._clock(), served=True)
+        now_s = self._clock()
+        self._kv.remove(ticket.tier, ticket.kv_tokens, now_s, ticket.tenant, served=True)
         if output_tokens is not None:
             self._mean_output += _OUTPUT_WEIGHT * (output_tokens - self._mean_output)
 
-    def _tickets(self, ask: Ask, tier: Tier) -> list[Ticket]:
+    def _tickets(self, ask: Ask, tier: Tier, tenant: str) -> list[Ticket]:
         output = ask.output_tokens
         if not ask.is_limited:
             output = min(output, round(2 * self._mean_output))
-        first = Ticket(self, tier, ask.prompt_tokens, ask.prompt_tokens + output)
-        others = (Ticket(self, tier, 0, output, shares_prompt=True) for _ in range(ask.choices - 1))
+        kv_tokens = ask.prompt_tokens + output
+        first = Ticket(self, tier, ask.prompt_tokens, kv_tokens, tenant=tenant)
+        others = (
+            Ticket(self, tier, 0, output, shares_prompt=True, tenant=tenant)
+            for _ in range(ask.choices - 1)
+        )
         return [first, *others]
 
     def _check(self, asks: Sequence[Ask], tickets: Sequence[Ticket], tier: Tier) -> None:
@@ -140,6 +155,14 @@ class Admission:
         self._check_tokens([ask.prompt_tokens for ask in asks], tier)
         self._check_kv(tickets, tier, is_limited=all(ask.is_limited for ask in asks))
         self._check_queue(tier)
+
+    def _check_shares(self, tickets: Sequence[Ticket], tier: Tier, tenant: str) -> None:
+        now_s = self._clock()
+        prompts = sum(ticket.prompt_tokens for ticket in tickets)
+        kv_tokens = sum(ticket.kv_tokens for ticket in tickets)
+        self._requests.check_share(len(tickets), tier, tenant, now_s)
+        self._tokens.check_share(prompts, tier, tenant, now_s)
+        self._kv.check_share(kv_tokens, tier, tenant, now_s)
 
     def _check_tokens(self, prompts: Sequence[int], tier: Tier) -> None:
         if len(prompts) == 1 and not self.requests:

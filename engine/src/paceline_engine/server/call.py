@@ -85,7 +85,8 @@ class Call:
             UnavailableError: Loading, draining or dead.
         """
         asks = [self._ask(prompt) for prompt in self._prompts]
-        tickets = Gate(self._service).enter(asks, self._body.tier)
+        tenant = self._caller.cache_scope.tenant
+        tickets = Gate(self._service).enter(asks, self._body.tier, tenant)
         choices = plan_choices(
             self._body,
             self._prompts,

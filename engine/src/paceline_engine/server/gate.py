@@ -57,12 +57,15 @@ class Gate:
             self._refuse(refusal, prompts * choices, tier)
             raise
 
-    def enter(self, asks: Sequence[Ask], tier: Tier = Tier.INTERACTIVE) -> list[Ticket]:
+    def enter(
+        self, asks: Sequence[Ask], tier: Tier = Tier.INTERACTIVE, tenant: str = ""
+    ) -> list[Ticket]:
         """Admits all requests of a call, or none.
 
         Args:
             asks: One for each prompt.
             tier: The call's.
+            tenant: Whose it is.
 
         Returns:
             A ticket for each choice of the first prompt, then of the second, and so on.
@@ -75,7 +78,7 @@ class Gate:
         requests = sum(ask.choices for ask in asks)
         self.check_open(requests, tier)
         try:
-            tickets = self._service.admission.enter(asks, tier)
+            tickets = self._service.admission.enter(asks, tier, tenant)
         except OverloadedError as refusal:
             self._offer(asks, tier)
             self._refuse(refusal, requests, tier)

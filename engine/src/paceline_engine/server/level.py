@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 
@@ -11,6 +12,9 @@ from paceline_engine.server.errors import NeverFitsError, OverloadedError
 
 BATCH_SHARE = 0.8
 """The batch tier may fill so much of each limit; the rest is kept for interactive calls."""
+
+OPEN_SHARE = 0.5
+"""So much of each limit is for whoever comes first; the rest is shared among tenants."""
 
 
 @dataclass(slots=True)
@@ -23,6 +27,8 @@ class Level:
         limit: Most that may be there.
         used: What is there, by tier.
         drain: How fast it leaves.
+        weights: Of tenants, where they are not 1; None where all callers are one tenant.
+        held: What is there, by tenant.
     """
 
     code: str
@@ -30,20 +36,28 @@ class Level:
     limit: float
     used: dict[Tier, int] = field(default_factory=lambda: dict.fromkeys(Tier, 0))
     drain: DrainRate = field(default_factory=DrainRate)
+    weights: Mapping[str, float] | None = None
+    held: dict[str, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
         """What is there, of both tiers."""
         return sum(self.used.values())
 
-    def add(self, tier: Tier, amount: int, now_s: float) -> None:
+    def add(self, tier: Tier, amount: int, now_s: float, tenant: str = "") -> None:
         """So much came."""
         self.used[tier] += amount
+        self.held[tenant] = self.held.get(tenant, 0) + amount
         self.drain.came(amount, now_s)
 
-    def remove(self, tier: Tier, amount: int, now_s: float, *, served: bool) -> None:
+    def remove(
+        self, tier: Tier, amount: int, now_s: float, tenant: str = "", *, served: bool
+    ) -> None:
         """So much is gone; only what was served tells how fast the rest will be."""
         self.used[tier] -= amount
+        held = self.held.pop(tenant, 0) - amount
+        if held:
+            self.held[tenant] = held
         if served:
             self.drain.left(amount, now_s)
         else:
@@ -88,6 +102,34 @@ class Level:
                     excess, self.drain.per_second(now_s), self.drain.waited_s(now_s)
                 ),
             )
+
+    def check_share(self, amount: int, tier: Tier, tenant: str, now_s: float) -> None:
+        """Whether a tenant may bring so much more where half of the limit is used.
+
+        From there on a tenant may hold its weighted share of the other half, among those that
+        hold something; one that holds nothing is let in.
+
+        Raises:
+            OverloadedError: It may not now.
+        """
+        held = self.held.get(tenant, 0)
+        if self.weights is None or not held or not isfinite(self.limit):
+            return
+        limit = self.limit_of(tier)
+        share = (1 - OPEN_SHARE) * limit * self._weight(tenant) / sum(map(self._weight, self.held))
+        excess = min(held + amount - share, self.total + amount - OPEN_SHARE * limit)
+        if excess > 0:
+            raise OverloadedError(
+                f"{self.text.format(self.total)}, {held} of them of this tenant, whose share is "
+                f"{share:.0f} while more than half of {self.limit_text(tier)} is used; retry later",
+                code=self.code,
+                retry_after_s=retry_after_s(
+                    excess, self.drain.per_second(now_s), self.drain.waited_s(now_s)
+                ),
+            )
+
+    def _weight(self, tenant: str) -> float:
+        return (self.weights or {}).get(tenant, 1.0)
 
     def limit_text(self, tier: Tier) -> str:
         """The limit of a tier, for people."""

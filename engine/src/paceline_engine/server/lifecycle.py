@@ -135,6 +135,7 @@ def create_service(
             settings.max_queued_tokens,
             max_kv_tokens=settings.max_projected_kv * config.kv_capacity_tokens,
             max_queue_s=settings.max_queue_seconds,
+            tenant_weights=dict(config.tenant_weights) if settings.trust_tenant_header else None,
             clock=clock,
         ),
         drain=Drain(clock, settings.drain_grace_seconds),

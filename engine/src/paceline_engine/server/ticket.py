@@ -45,6 +45,7 @@ class Ticket:
         prompt_tokens: What it brings to the queue.
         kv_tokens: What it may come to hold.
         shares_prompt: Whether another choice of the same prompt brings the prompt's tokens.
+        tenant: Whose it is.
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class Ticket:
         "kv_tokens",
         "prompt_tokens",
         "shares_prompt",
+        "tenant",
         "tier",
     )
 
@@ -65,6 +67,7 @@ class Ticket:
         kv_tokens: int,
         *,
         shares_prompt: bool = False,
+        tenant: str = "",
     ) -> None:
         self._ledger = ledger
         self._waiting = True
@@ -73,6 +76,7 @@ class Ticket:
         self.prompt_tokens = prompt_tokens
         self.kv_tokens = kv_tokens
         self.shares_prompt = shares_prompt
+        self.tenant = tenant
 
     def start(self) -> None:
         """It got its first token; harmless after the first time."""
