@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import sys
 from collections.abc import AsyncIterator, Callable
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,6 +44,11 @@ class Engine:
         self.requests: list[Request] = []
         self.aborted: set[int] = set()
         self.metrics = RequestMetrics("m")
+        self.admission = Admission(100, 1000, clock=lambda: 0.0)
+        self.seeds = [1] * 10
+
+    def draw_seed(self) -> int:
+        return self.seeds.pop()
 
     async def _outputs(self, request: Request) -> AsyncIterator[TokenOutput]:
         for output in self.script(request):
@@ -60,12 +66,12 @@ class Engine:
 def call_of(engine: Engine, *prompts: tuple[int, ...], **fields: Any) -> Call:
     service: Any = SimpleNamespace(
         client=engine,
-        admission=Admission(100, 1000, clock=lambda: 0.0),
+        admission=engine.admission,
         tokenizer=load_tokenizer(None),
         config=SimpleNamespace(max_request_tokens=100),
         settings=ServerSettings(model_name="m"),
         request_ids=itertools.count(),
-        draw_seed=lambda: 1,
+        draw_seed=engine.draw_seed,
         clock=lambda: 0.0,
         check_open=lambda: None,
         metering=Metering(
@@ -186,6 +192,42 @@ async def test_whose_fault_a_failure_is_decides_its_status(
     assert caught.value.code == ("internal_error" if ours else "invalid_value")
     assert engine.aborted == {0, 1, 2}
     assert ended(engine) == ({"error": 3, "bad": 3} if ours else {"invalid": 3})
+
+
+async def test_a_call_that_fails_half_way_through_its_admission_leaves_nothing() -> None:
+    engine = Engine(one_token)
+    engine.seeds = [1]
+    call = call_of(engine, (1, 2), (3,), n=2)
+    with pytest.raises(IndexError), call:
+        pass
+    assert engine.aborted == {0, 1}
+    assert engine.admission.requests == 0
+    assert ended(engine) == {"error": 2, "bad": 2}
+
+
+@pytest.mark.behaviour(
+    "a piece costs its call the same however many choices there are",
+    report="superlinear work: each token of one choice touches all its siblings",
+)
+@pytest.mark.parametrize("choices", [1, 30])
+async def test_work_per_piece_does_not_grow_with_the_choices(choices: int) -> None:
+    lines = 0
+
+    def count(_frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    with call_of(Engine(one_token), (1, 2), n=choices) as call:
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            for index in range(choices):
+                call.handed(index, Piece())
+                call.written(index, Piece())
+        finally:
+            sys.settrace(before)
+    assert lines <= 40 * choices
 
 
 async def test_no_token_is_shown_or_counted_where_none_was_asked_for() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from paceline_engine.request import Tier
 from paceline_engine.server.metric_families import RequestMetrics
-from paceline_engine.server.request_meter import Metering, RequestMeter
+from paceline_engine.server.request_meter import Metering, RequestMeter, Stall
 from paceline_engine.server.request_record import Identity, RequestRecord, tenant_digest
 from paceline_engine.server.slo import SloBoard
 
@@ -94,6 +94,19 @@ def test_who_left_while_waiting_is_told_from_who_left_later(
     (found,) = bench.records
     assert (found.outcome, found.emissions) == (outcome, emitted)
     assert (found.ttft_s is None) == (emitted == 0)
+
+
+def test_time_in_which_the_client_does_not_read_is_none_of_the_engines() -> None:
+    bench, stall = Bench(), Stall()
+    meters = [bench.admit(stall=stall, shares_prompt=index > 0) for index in range(2)]
+    for meter in meters:
+        bench.emit(meter, 0.0)
+    bench.now_s += 5.0
+    stall.add(5.0)
+    for meter in meters:
+        bench.emit(meter, 0.1)
+    assert bench.value("inter_token_latency_seconds_count") == 2
+    assert bench.value("inter_token_latency_seconds_sum") == pytest.approx(0.1 + 0.2)
 
 
 def test_choices_of_one_prompt_bring_its_tokens_once() -> None:

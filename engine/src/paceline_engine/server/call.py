@@ -15,6 +15,7 @@ from paceline_engine.server.gate import Gate
 from paceline_engine.server.generation import Generation, Order
 from paceline_engine.server.opening import PromptScores, PromptView
 from paceline_engine.server.piece import Piece, best, join
+from paceline_engine.server.request_meter import Stall
 from paceline_engine.server.sampling_fields import SamplingFields
 from paceline_engine.server.service import Service
 from paceline_engine.server.stop_automaton import StopAutomaton
@@ -54,6 +55,7 @@ class Call:
         self._stops = StopAutomaton(body.stop)
         self._generations: list[Generation] = []
         self._handed_at = 0.0
+        self._stall = Stall()
         self._unfinished = "error"
 
     @property
@@ -87,6 +89,16 @@ class Call:
         asks = [self._ask(prompt) for prompt in self._prompts]
         tenant = self._caller.cache_scope.tenant
         tickets = Gate(self._service).enter(asks, self._body.tier, tenant)
+        try:
+            self._begin(tickets)
+        except BaseException:
+            self._close()
+            for ticket in tickets:
+                ticket.end()
+            raise
+        return self
+
+    def _begin(self, tickets: Sequence[Ticket]) -> None:
         choices = plan_choices(
             self._body,
             self._prompts,
@@ -103,7 +115,6 @@ class Call:
             if choice.index == 0:
                 parent_id = generation.request_id
             self._generations.append(generation)
-        return self
 
     def __exit__(
         self,
@@ -111,6 +122,9 @@ class Call:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
         for generation in self._generations:
             generation.close(self._unfinished)
 
@@ -131,9 +145,7 @@ class Call:
 
     def written(self, index: int, piece: Piece) -> None:
         """A piece has been passed on; while that took, all choices waited for the client."""
-        blocked_s = self._service.clock() - self._handed_at
-        for generation in self._generations:
-            generation.blocked(blocked_s)
+        self._stall.add(self._service.clock() - self._handed_at)
         self._generations[index].written(piece)
 
     async def pieces(self) -> AsyncIterator[Indexed]:
@@ -191,6 +203,7 @@ class Call:
             parent_id=parent_id,
             position=len(self._generations),
             received_at=self._received_at,
+            stall=self._stall,
         )
         return Generation(self._service, ticket, order)
 

@@ -20,6 +20,7 @@ from paceline_engine.server.errors import (
 from paceline_engine.server.opening import PromptView
 from paceline_engine.server.output_text import OutputText
 from paceline_engine.server.piece import Opening, Piece
+from paceline_engine.server.request_meter import Stall
 from paceline_engine.server.request_record import Identity
 from paceline_engine.server.sampling_fields import SamplingFields
 from paceline_engine.server.service import Service
@@ -51,6 +52,7 @@ class Order:
         parent_id: Engine request of the same prompt's choice 0; None for choice 0 itself.
         position: Place among the call's outputs.
         received_at: Monotonic time of the call's first byte.
+        stall: Time in which the call's client did not read.
     """
 
     choice: Choice
@@ -61,6 +63,7 @@ class Order:
     parent_id: int | None
     position: int
     received_at: float
+    stall: Stall
 
     def request(self, request_id: int) -> Request:
         """For the engine."""
@@ -113,6 +116,7 @@ class Generation:
             self.prompt_tokens,
             order.identity(),
             shares_prompt=ticket.shares_prompt,
+            stall=order.stall,
         )
         self._opening: Opening | None = None
         self._is_first = True
@@ -173,10 +177,6 @@ class Generation:
         self.shown_tokens += len(piece.token_ids)
         if piece.shown:
             self._meter.emitted()
-
-    def blocked(self, seconds: float) -> None:
-        """The client was that slow to read."""
-        self._meter.blocked(seconds)
 
     def written(self, piece: Piece) -> None:
         """The piece has been passed on."""

@@ -37,6 +37,21 @@ class OfferedLoad:
         return round(self.tokens / self.prompts) if self.prompts else 0
 
 
+@dataclass(slots=True)
+class Stall:
+    """Time in which a call's client did not take what was written: none of the engine's.
+
+    Attributes:
+        seconds: So far, for all requests of the call.
+    """
+
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """The client was that slow to take a piece."""
+        self.seconds += seconds
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metering:
     """What every request's meter shares.
@@ -66,6 +81,7 @@ class Metering:
         identity: Identity = NOBODY,
         *,
         shares_prompt: bool = False,
+        stall: Stall | None = None,
     ) -> RequestMeter:
         """Starts to measure an admitted request.
 
@@ -74,8 +90,16 @@ class Metering:
             prompt_tokens: Length of the prompt.
             identity: Whose it is, and its tier.
             shares_prompt: Whether another choice of the same prompt brings the prompt's tokens.
+            stall: The call's; None for one whose client always reads.
         """
-        return RequestMeter(self, received_at, prompt_tokens, identity, shares_prompt=shares_prompt)
+        return RequestMeter(
+            self,
+            received_at,
+            prompt_tokens,
+            identity,
+            shares_prompt=shares_prompt,
+            stall=stall or Stall(),
+        )
 
     def offer(self, tier: Tier, prompt_tokens: int | None, choices: int = 1) -> None:
         """Counts offered load: the requests of one prompt, whether they are admitted or not.
@@ -125,6 +149,7 @@ class RequestMeter:
         identity: Identity,
         *,
         shares_prompt: bool,
+        stall: Stall,
     ) -> None:
         self._metering = metering
         self._metrics = metering.metrics.of(identity.tier)
@@ -137,7 +162,7 @@ class RequestMeter:
         self._first_at: float | None = None
         self._last_at: float | None = None
         self._emissions = 0
-        self._blocked_s = 0.0
+        self._stall = stall
         self.output_tokens = 0
         self._judgement = Judgement(
             metering.board,
@@ -166,10 +191,6 @@ class RequestMeter:
         """Tokens came out of the engine and belong to the answer."""
         self.output_tokens += count
         self._metering.metrics.generation_tokens.inc(count)
-
-    def blocked(self, seconds: float) -> None:
-        """The client was that slow to take what was written: no time of the engine's."""
-        self._blocked_s += seconds
 
     def emitted(self) -> None:
         """The tokens are about to be written (or, for a whole answer, ready)."""
@@ -207,7 +228,7 @@ class RequestMeter:
 
     def _now(self) -> float:
         """Time on a clock that stands still while the client does not read."""
-        return self._metering.clock() - self._blocked_s
+        return self._metering.clock() - self._stall.seconds
 
     def _tpot_s(self) -> float | None:
         """(end - first token) / (tokens - 1), the usual definition."""
