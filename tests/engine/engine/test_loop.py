@@ -327,7 +327,7 @@ def test_work_that_never_starts_ends_the_loop_with_a_reason(
 
 @pytest.mark.behaviour(
     "a flood of messages holds up no running stream: a step runs after each few hundred",
-    report="review: one turn read 10,000 requests before the next step",
+    report="own risk: one turn read 10,000 requests before the next step",
 )
 def test_a_turn_reads_a_bounded_number_of_messages() -> None:
     bench = Bench(max_num_seqs=1)

@@ -120,7 +120,7 @@ def test_nobody_is_displaced_in_vain() -> None:
 
 @pytest.mark.behaviour(
     "an interactive request goes past a batch request that does not fit, and displaces others",
-    report="review: with a batch request at the head of the queue nobody was displaced",
+    report="own risk: with a batch request at the head of the queue nobody was displaced",
 )
 def test_interactive_displaces_batch_past_a_batch_head_that_does_not_fit() -> None:
     made = harness(num_kv_blocks=16, max_model_len=256, batch_weight=1.0)
@@ -141,7 +141,7 @@ def test_interactive_displaces_batch_past_a_batch_head_that_does_not_fit() -> No
 
 @pytest.mark.behaviour(
     "memory for an interactive request is counted with what it finds in the prefix cache",
-    report="review: a request whose prompt was cached displaced nobody and waited",
+    report="own risk: a request whose prompt was cached displaced nobody and waited",
 )
 def test_interactive_displaces_for_what_it_lacks_beyond_its_hits() -> None:
     made = harness(num_kv_blocks=32, max_model_len=512, prefix_caching=True)
@@ -212,7 +212,7 @@ def test_displacement_is_bounded_and_then_batch_keeps_its_seat() -> None:
 
 @pytest.mark.behaviour(
     "a batch request too large for the room there is holds up no interactive one that is due",
-    report="review: one large request past its maximum wait stopped all admission",
+    report="own risk: one large request past its maximum wait stopped all admission",
 )
 def test_a_batch_request_that_does_not_fit_holds_up_interactive_ones_for_a_bounded_time() -> None:
     made = harness(
@@ -275,7 +275,7 @@ def test_the_step_time_target_sizes_chunks_and_never_stops_them() -> None:
 
 @pytest.mark.behaviour(
     "a long prompt of one tenant never is a wall for another's, however short steps must be",
-    report="review: with a step-time target below what can be kept a prompt of 10 tokens waited "
+    report="own risk: with a step-time target below what can be kept a prompt of 10 tokens waited "
     "for 1,000 steps",
 )
 @pytest.mark.parametrize("target_ms", [0.0, 0.5])

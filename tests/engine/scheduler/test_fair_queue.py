@@ -146,7 +146,7 @@ def test_who_is_due_is_overtaken_by_none_of_its_tier(tier: Tier) -> None:
 
 @pytest.mark.behaviour(
     "beside a batch backlog of any age the interactive tier keeps its share",
-    report="review: a backlog past its maximum wait shut interactive requests out",
+    report="own risk: a backlog past its maximum wait shut interactive requests out",
 )
 def test_a_due_batch_backlog_leaves_interactive_its_share() -> None:
     line = Line(batch_weight=0.25)
@@ -173,7 +173,7 @@ def test_a_due_request_goes_first_where_nothing_of_its_tier_got_in_for_long(tier
 
 @pytest.mark.behaviour(
     "a preempted request keeps its place among its tenant's and takes none from other tenants",
-    report="review: one tenant's preempted requests outranked every other tenant",
+    report="own risk: one tenant's preempted requests outranked every other tenant",
 )
 def test_who_was_preempted_has_its_old_place_among_its_own() -> None:
     line = Line()

@@ -190,7 +190,7 @@ def test_a_full_pool_preempts_children_like_others() -> None:
 
 @pytest.mark.behaviour(
     "choices that are still queued when the first one ends wait for the next one's prompt",
-    report="review: they counted as one token each and computed the prompt each for itself",
+    report="own risk: they counted as one token each and computed the prompt each for itself",
 )
 @pytest.mark.parametrize("aborted", [False, True])
 def test_queued_children_of_a_parent_that_is_gone_compute_the_prompt_once(aborted: bool) -> None:
