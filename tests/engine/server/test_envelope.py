@@ -39,7 +39,7 @@ async def test_a_defect_is_a_clean_500_and_its_text_stays_out_of_the_log(
     assert answer.status_code == 500
     assert answer.json()["error"]["code"] == "internal_error"
     assert answer.headers["x-request-id"]
-    assert "ValueError" in caplog.text
+    assert f"in call {answer.headers['x-request-id']}: ValueError" in caplog.text
     assert "test_envelope.py" in caplog.text
     assert "secret" not in caplog.text
     assert service.calls.running == 0

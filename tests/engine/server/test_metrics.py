@@ -163,9 +163,11 @@ def test_refusals_are_offered_load_and_bad_samples(fresh: EngineServer) -> None:
 
 
 def test_what_can_never_wait_is_refused_for_good(fresh: EngineServer) -> None:
+    before = fresh.value("rejected_total", reason="never_fits")
     answer = httpx.post(fresh.api + "/v1/completions", json={"prompt": ["a", "b", "c"]})
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "never_fits"
+    assert fresh.value("rejected_total", reason="never_fits") == before + 3
 
 
 @pytest.mark.behaviour(

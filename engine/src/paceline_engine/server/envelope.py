@@ -26,10 +26,10 @@ def request_id(scope: Scope) -> bytes:
     return uuid.uuid4().hex.encode()
 
 
-def log_defect(error: Exception) -> None:
-    """Logs where an unexpected error arose; its text may hold a prompt and is left out."""
+def log_defect(error: Exception, own_id: bytes) -> None:
+    """Logs where an unexpected error arose, and for whom; its text may hold a prompt."""
     where = "".join(traceback.format_tb(error.__traceback__))
-    _log.error("defect: %s at\n%s", type(error).__name__, where)
+    _log.error("defect in call %s: %s at\n%s", own_id.decode("ascii"), type(error).__name__, where)
 
 
 class Envelope:
@@ -60,7 +60,7 @@ class Envelope:
         try:
             await self._app(scope, receive, send_enveloped)
         except Exception as error:  # noqa: BLE001 a defect ends one call, never the server
-            log_defect(error)  # answered by the application, or cut off by uvicorn if begun
+            log_defect(error, own_id)  # answered by the application, or cut off by uvicorn if begun
         finally:
             self._service.calls.leave()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paceline_engine.request import Tier
-from paceline_engine.server.errors import OverloadedError, UnavailableError
+from paceline_engine.server.errors import NeverFitsError, OverloadedError, UnavailableError
+from paceline_engine.server.metric_names import NEVER_FITS
 from paceline_engine.server.service import Service
 from paceline_engine.server.ticket import Ask, Ticket
 
@@ -51,6 +52,9 @@ class Gate:
         """
         try:
             self._service.admission.check_requests(prompts * choices, tier)
+        except NeverFitsError:
+            self._exclude(prompts * choices, tier)
+            raise
         except OverloadedError as refusal:
             for _ in range(prompts):
                 self._service.metering.offer(tier, None, choices)
@@ -79,6 +83,9 @@ class Gate:
         self.check_open(requests, tier)
         try:
             tickets = self._service.admission.enter(asks, tier, tenant)
+        except NeverFitsError:
+            self._exclude(requests, tier)
+            raise
         except OverloadedError as refusal:
             self._offer(asks, tier)
             self._refuse(refusal, requests, tier)
@@ -93,3 +100,8 @@ class Gate:
     def _refuse(self, refusal: OverloadedError, requests: int, tier: Tier) -> None:
         for _ in range(requests):
             self._service.metering.refuse(str(refusal.code), tier)
+
+    def _exclude(self, requests: int, tier: Tier) -> None:
+        """Counts what no replica like this one can hold: no load, and no sample."""
+        for _ in range(requests):
+            self._service.metering.metrics.of(tier).rejected(NEVER_FITS)

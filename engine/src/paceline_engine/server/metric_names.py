@@ -93,7 +93,8 @@ MOMENT_TERMS = moment_terms()
 OUTCOMES = ("stop", "length", "abort", "gone", "invalid", "error")  # requests_total
 OVERLOAD_REASONS = ("queued_requests", "queued_tokens", "projected_kv", "queue_delay")
 REDIRECT_REASONS = ("draining", "not_ready")
-REJECTION_REASONS = (*OVERLOAD_REASONS, *REDIRECT_REASONS)
+NEVER_FITS = "never_fits"
+REJECTION_REASONS = (*OVERLOAD_REASONS, *REDIRECT_REASONS, NEVER_FITS)
 UNREAD = "unread"  # tier of what was turned away before its body was read
 SLO_OUTCOMES = ("good", "bad")  # slo_samples_total, goodput_requests_total
 KV_STATES = ("free", "held", "cached")
@@ -138,7 +139,8 @@ REJECTED = _counter(
     "rejected_total",
     "Requests refused, by reason. Those answered with 503 (not_ready, draining) are counted "
     "here alone, neither as received nor as samples: another replica serves them. Where that "
-    "was before the body was read, tier is unread.",
+    "was before the body was read, tier is unread. never_fits are calls larger than the limits "
+    "ever allow (400), no load either; other mistakes of callers are counted nowhere.",
     ("model_name", "tier", "reason"),
 )
 TTFT = _histogram(

@@ -79,7 +79,10 @@ class Service:
             UnavailableError: Loading, draining, or dead; `code` is the rejection reason.
         """
         if self.client.failed.is_set():
-            raise UnavailableError("the engine has failed", code="not_ready")
+            raise UnavailableError(
+                "the engine has failed and this replica restarts; retry, another may serve",
+                code="not_ready",
+            )
         if not self.client.ready.is_set():
             raise UnavailableError("the model is still loading; retry soon", code="not_ready")
         if self.drain.phase is DrainPhase.REFUSING:
