@@ -17,6 +17,7 @@ from paceline_engine.server.text_extent import bytes_of, exceeds
 from paceline_engine.server.wire import CompletionRequest
 from paceline_engine.tokenizer import Tokenizer, TokenizerError
 
+MAX_BAD_WORD_TOKENS: Final = 4096
 LONG_TEXT_CHARS: Final = 8192  # of a call; from here on a thread tokenises, streams go on
 TEMPLATE_CONTEXTS: Final = 4
 _Encoded = TypeVar("_Encoded")
@@ -131,13 +132,21 @@ async def encode_bad_words(words: Sequence[str], tokenizer: Tokenizer) -> BadWor
     """Token sequences that write the words, at a text's begin and after a space.
 
     Raises:
-        BadRequestError: A word that cannot be encoded.
+        BadRequestError: A word that cannot be encoded, or too many tokens in all.
     """
-    return await _run(
+    found = await _run(
         lambda: tuple(dict.fromkeys(ids for word in words for ids in _spellings(word, tokenizer))),
         is_long=exceeds(words, LONG_TEXT_CHARS),
         param="bad_words",
     )
+    if (count := sum(map(len, found))) > MAX_BAD_WORD_TOKENS:
+        raise BadRequestError(
+            f"bad_words: {count} tokens, counting each word as written and with a space before; "
+            f"the limit is {MAX_BAD_WORD_TOKENS} in all",
+            param="bad_words",
+            code="invalid_value",
+        )
+    return found
 
 
 def _spellings(word: str, tokenizer: Tokenizer) -> list[TokenIds]:
