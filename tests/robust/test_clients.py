@@ -135,7 +135,7 @@ def test_slow_clients_hold_up_nobody(server: EngineServer) -> None:
 
 
 @pytest.mark.behaviour(
-    "a client that does not read its stream holds up nobody and is cut off",
+    "a client that does not read its stream holds up nobody, and nothing of it stays",
     report="unread streams: buffers grow without bound",
 )
 def test_a_client_that_does_not_read_holds_up_nobody(server: EngineServer) -> None:
