@@ -315,3 +315,43 @@ def test_text_parts_are_lines() -> None:
         ChatRequest, json.dumps({"messages": [{"role": "user", "content": parts}]}).encode()
     )
     assert body.messages[0].as_given()["content"] == "Look:\ndone"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"prompt": 5}, "prompt: must be a text, a list of texts, a list of token ids, or a list"),
+        ({"prompt": [1, "a"]}, "prompt: must be a text, a list of texts"),
+        ({"prompt": None}, "prompt: must be a text, a list of texts"),
+        ({"stop": [5]}, "stop.0: must be a text"),
+        ({"stop": [""]}, "stop.0: must have at least 1 characters"),
+        ({"stop": ["a"] * 40}, "stop: may hold at most 32"),
+        (
+            {"service_tier": "gold"},
+            "service_tier: must be one of auto, default, priority, scale, flex",
+        ),
+        ({"max_tokens": "5"}, "max_tokens: must be a whole number"),
+        ({"temperature": 9}, "temperature: must be 2.0 or less"),
+    ],
+)
+def test_mistakes_in_plain_words(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        completion(**given)
+    assert caught.value.message.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "messages: must hold at least 1"),
+        (
+            [{"role": "me"}],
+            "messages.0.role: must be 'system', 'developer', 'user', 'assistant' or",
+        ),
+        ([5], "messages.0: must be an object"),
+    ],
+)
+def test_mistakes_in_chats_in_plain_words(given: list[Any], said: str) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        chat(messages=given)
+    assert caught.value.message.startswith(said)

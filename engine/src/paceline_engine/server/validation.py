@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from paceline_engine.server.errors import BadRequestError, ContextLengthError
 from paceline_engine.server.known_fields import CONTEXT_TOKENS
+from paceline_engine.server.sampling_fields import TIERS
 
+PROMPT_FORMS: Final = (
+    "must be a text, a list of texts, a list of token ids, or a list of such lists"
+)
+PLAIN: Final = {
+    "missing": "is missing",
+    "string_type": "must be a text",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "may have at most {max_length} characters",
+    "too_short": "must hold at least {min_length}",
+    "too_long": "may hold at most {max_length}",
+    "greater_than_equal": "must be {ge} or more",
+    "greater_than": "must be above {gt}",
+    "less_than_equal": "must be {le} or less",
+    "literal_error": "must be {expected}",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "tuple_type": "must be a list",
+    "model_type": "must be an object",
+    "dict_type": "must be an object",
+}
+"""Plain words for the mistakes that are made most, by pydantic's names of them."""
 Body = TypeVar("Body", bound=BaseModel)
 
 
@@ -50,8 +75,18 @@ def bad_request(error: ValidationError) -> BadRequestError:
     path = [part for part in first["loc"] if isinstance(part, int) or _is_field(part)]
     if not path:
         return BadRequestError("the body must be a JSON object", code="invalid_value")
-    where = ".".join(str(part) for part in path)
-    return BadRequestError(f"{where}: {first['msg']}", param=str(path[0]), code="invalid_value")
+    return BadRequestError(_in_words(path, first), param=str(path[0]), code="invalid_value")
+
+
+def _in_words(path: Sequence[int | str], mistake: ErrorDetails) -> str:
+    """Where it is and what would be right; pydantic's own words where those are plain."""
+    where, kind, given = ".".join(map(str, path)), mistake["type"], mistake.get("ctx", {})
+    if path[0] == "prompt" and kind != "missing":
+        return f"prompt: {PROMPT_FORMS}"
+    if path[0] == "service_tier":
+        return f"{where}: must be one of {', '.join(TIERS)}"
+    words = PLAIN.get(kind)
+    return f"{where}: {words.format(**given) if words else mistake['msg']}"
 
 
 def _is_field(part: str) -> bool:
