@@ -14,6 +14,7 @@ from paceline_engine.server.body import read_body
 from paceline_engine.server.errors import UnauthorizedError
 from paceline_engine.server.service import Service
 from paceline_engine.server.validation import parse_body
+from paceline_engine.server.wire import CompletionRequest, glance
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -60,6 +61,8 @@ class ApiPort:
         """
         settings = self.service.settings
         raw = await read_body(request, settings.max_body_bytes, settings.body_deadline_seconds)
+        if issubclass(model, CompletionRequest):
+            glance(raw, self.context)
         return parse_body(model, raw, self.context)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final, Self
 
 from pydantic import (
@@ -23,6 +24,9 @@ from paceline_engine.server.sampling_fields import MAX_CHOICES, SamplingFields, 
 
 DEFAULT_COMPLETION_TOKENS: Final = 16
 MAX_PROMPTS: Final = 256
+
+GLANCE_BYTES: Final = 262_144  # shorter bodies are parsed in a moment
+_ONE_LIST: Final = re.compile(rb'^\s*\{[^{}\[\]]*"prompt"\s*:\s*\[([\s\d,]*)\]')
 
 TokenIds = tuple[StrictInt, ...]
 _IDS_SCHEMA: Final[dict[str, Any]] = {
@@ -55,6 +59,19 @@ def _prompt_form(value: object) -> str:
         return "lists of ids"
     is_text = not value or isinstance(value[0], str)
     return "list of texts" if is_text else "list of ids"
+
+
+def glance(raw: bytes, context_tokens: int) -> None:
+    """Refuses a long body whose prompt is one list of more ids than fit, without parsing it.
+
+    Raises:
+        ContextLengthError: It is.
+    """
+    if len(raw) < GLANCE_BYTES or not (found := _ONE_LIST.search(raw)):
+        return
+    tokens = found[1].count(b",") + 1
+    if tokens >= context_tokens:
+        raise ContextLengthError.of(tokens, context_tokens, "prompt")
 
 
 def _bounded(value: object, info: ValidationInfo) -> object:
