@@ -236,7 +236,13 @@ def test_only_engine_pods_oldest_first() -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1970-01-01T00:00:01Z", 1.0), ("1970-01-01T00:00:01.5Z", 1.5), (None, None), ("x", None)],
+    [
+        ("1970-01-01T00:00:01Z", 1.0),
+        ("1970-01-01T00:00:01.5Z", 1.5),
+        (None, None),
+        ("x", None),
+        ("0001-01-01T00:00:00", None),
+    ],
 )
 def test_seconds(text: str | None, value: float | None) -> None:
     assert seconds(text) == value

@@ -46,7 +46,13 @@ def test_body_is_the_wire_form() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"revision": 1}', '{"revision": "x"}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        None, "", "{", "[]", '{"revision": 1}', '{"revision": "x"}', '{"revision": Infinity}',
+        pytest.param("[" * 100_000, id="nested too deep"),
+    ],
+)  # fmt: skip
 def test_what_is_not_ours_is_none(content: str | None) -> None:
     assert tunables.parse(content) is None
 

@@ -8,6 +8,7 @@ import pytest
 from typing_extensions import override
 
 from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.autopilot.memory import Memory
 from paceline_operator.kube.errors import UnavailableError
 from paceline_operator.kube.resource import INFERENCE_SERVICE, POD
 from paceline_operator.reconcile.context import Context
@@ -96,3 +97,30 @@ async def test_an_object_that_is_new_has_nothing_to_settle(ctx: Context) -> None
     seen = await gather(ctx, KEY)
     assert seen is not None
     assert not seen.is_settling
+
+
+@pytest.mark.behaviour(
+    "a pod of a fleet that lost a label, or all of them, stops no pass",
+    report="a pod without paceline.dev/component ended every pass with a KeyError",
+)
+@pytest.mark.parametrize("labels", [{"paceline.dev/service": "chat"}, {}, None])
+async def test_a_pod_that_lost_its_label_stops_nothing(
+    ctx: Context, labels: dict[str, str] | None
+) -> None:
+    found = pod_object("chat", "chat-b", ip="10.0.0.2")
+    found["metadata"] |= {"namespace": "d", "uid": "q", "resourceVersion": "7", "labels": labels}
+    ctx.store.put(POD, found)
+    ctx.session(KEY).resynced_at_s = NOW_S
+    seen = await gather(ctx, KEY)
+    assert seen is not None
+    assert [pod.name for pod in seen.pods] == ["chat-a"]
+    assert seen.proxy_problem is None
+
+
+async def test_a_memory_of_another_form_is_none(ctx: Context) -> None:
+    service = dict(ctx.store.get(INFERENCE_SERVICE, *KEY) or {})
+    service["status"] = {"memory": {"pilot": "theirs", "writers": ["theirs"]}}
+    ctx.store.put(INFERENCE_SERVICE, service)
+    seen = await gather(ctx, KEY)
+    assert seen is not None
+    assert (seen.memory, seen.writers) == (Memory(), ())

@@ -85,12 +85,14 @@ class PodView:
 
 def read_pods(items: Iterable[Mapping[str, Any]]) -> tuple[PodView, ...]:
     """Views of the engine pods among some pods, oldest first."""
-    engines = (
-        item
-        for item in items
-        if (item["metadata"].get("labels") or {}).get(LABEL_COMPONENT) == ENGINE
-    )
+    engines = (item for item in items if component(item) == ENGINE)
     return tuple(sorted(map(read_pod, engines), key=lambda pod: (pod.created_s, pod.name)))
+
+
+def component(item: Mapping[str, Any]) -> str | None:
+    """What part of a fleet a pod is labelled as; None where someone took the label off."""
+    labels: Mapping[str, str] = item["metadata"].get("labels") or {}
+    return labels.get(LABEL_COMPONENT)
 
 
 def read_pod(item: Mapping[str, Any]) -> PodView:
@@ -130,7 +132,7 @@ def seconds(text: str | None) -> float | None:
         return None
     try:
         return datetime.fromisoformat(text).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

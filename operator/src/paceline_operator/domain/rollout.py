@@ -47,7 +47,8 @@ def from_deployment(live: Mapping[str, Any] | None) -> RolloutStrategy | None:
     """Strategy a live Deployment has, or None where there is none."""
     if live is None:
         return None
-    rolling = live.get("spec", {}).get("strategy", {}).get("rollingUpdate") or {}
+    strategy = (live.get("spec") or {}).get("strategy") or {}
+    rolling = strategy.get("rollingUpdate") or {}
     surge = rolling.get("maxSurge", 1) not in (0, "0", "0%")
     return RolloutStrategy.SURGE if surge else RolloutStrategy.REPLACE
 

@@ -63,7 +63,7 @@ def parse(content: str | None) -> Agreed | None:
             ),
             tuple(Slo.model_validate(each) for each in found.get("slos", ())),
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
@@ -102,7 +102,7 @@ def read_report(answer: Mapping[str, Any]) -> PodTunables:
     """What an engine reports of its knobs.
 
     Raises:
-        KeyError, TypeError, ValueError: The answer is not of the agreed form.
+        KeyError, TypeError, ValueError, OverflowError: The answer is not of the agreed form.
     """
     effective, ceiling = answer["effective"], answer["ceiling"]
     return PodTunables(

@@ -59,8 +59,8 @@ async def apply(client: KubeClient, manifest: Object, live: Object | None) -> Ap
 def _is_unfinished(live: Object) -> bool:
     """Whether a child was posted but never applied."""
     metadata = live["metadata"]
-    owners = metadata.get("managedFields", ())
-    return ANNOTATION_APPLIED not in metadata.get("annotations", {}) and not any(
+    owners = metadata.get("managedFields") or ()
+    return ANNOTATION_APPLIED not in (metadata.get("annotations") or {}) and not any(
         each.get("manager") == OPERATOR and each.get("operation") == "Apply" for each in owners
     )
 
@@ -95,7 +95,7 @@ def _version(live: Object) -> Object:
 
 def _refuse_foreign(wanted: Object, live: Object) -> None:
     owner = wanted["metadata"]["ownerReferences"][0]
-    owners = live["metadata"].get("ownerReferences", [])
+    owners = live["metadata"].get("ownerReferences") or []
     kind, name = wanted["kind"], wanted["metadata"]["name"]
     if owner["uid"] in [ref.get("uid") for ref in owners]:
         return

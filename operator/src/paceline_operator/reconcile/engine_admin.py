@@ -123,7 +123,7 @@ def _text(answer: Any) -> str:
 def _report(ip: str, answer: Mapping[str, Any]) -> PodTunables:
     try:
         return read_report(answer)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise RefusedError(f"engine {ip}: tunables not understood: {error!r}", 200) from error
 
 

@@ -18,7 +18,7 @@ from paceline_operator.autopilot.memory import load_memory
 from paceline_operator.domain import modes, pods
 from paceline_operator.domain.arguments import TOKEN_FILE
 from paceline_operator.domain.contract import HEALTH_PORT, HealthPath
-from paceline_operator.domain.names import LABEL_COMPONENT, PROXY, derive
+from paceline_operator.domain.names import PROXY, derive
 from paceline_operator.domain.ownership import WINDOW_S, autoscaler_of
 from paceline_operator.domain.pods import PodView, Problem
 from paceline_operator.domain.scale_in import DrainState
@@ -67,7 +67,8 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         return None
     status = _status(service)
     if session.memory is None:
-        session.memory = load_memory((status.memory or {}).get("pilot"))
+        pilot = (status.memory or {}).get("pilot")
+        session.memory = load_memory(pilot if isinstance(pilot, Mapping) else None)
         session.writers = load_writers(status.memory)
         if status.conditions:
             session.inherit(now_s)
@@ -185,7 +186,7 @@ def _children(ctx: Context, key: Key, session: Session) -> dict[tuple[str, str],
 
 def _proxy_problem(ctx: Context, key: Key) -> Problem | None:
     items = ctx.store.children(POD, *key)
-    views = (pods.read_pod(i) for i in items if i["metadata"]["labels"][LABEL_COMPONENT] == PROXY)
+    views = (pods.read_pod(item) for item in items if pods.component(item) == PROXY)
     return next((view.problem for view in views if view.live and view.problem), None)
 
 

@@ -107,7 +107,7 @@ def load_writers(stored: Mapping[str, Any] | None) -> tuple[Write, ...]:
             )
             for each in (stored or {}).get("writers") or ()
         )
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         return ()
 
 

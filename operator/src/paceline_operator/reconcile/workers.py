@@ -16,6 +16,7 @@ from paceline_operator.kube.errors import (
 )
 from paceline_operator.kube.store import Key
 from paceline_operator.metrics import SCRAPE_INTERVAL_S
+from paceline_operator.reconcile import defect
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.session import NEVER
 from paceline_operator.reconcile.tick import tick
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 FIRST_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 60.0
 CONFLICTS_BY_CHANCE = 3
+DEFECTS_TOLD_FROM = 2
 
 
 @dataclass(slots=True)
@@ -34,6 +36,7 @@ class Workers:
     ctx: Context
     count: int
     _failures: dict[Key, int] = field(default_factory=dict)
+    _defects: dict[Key, int] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Work until cancelled, or until the lease is lost.
@@ -76,15 +79,23 @@ class Workers:
         except KubeError as error:
             log.warning("%s/%s: %s", *key, error)
             return self._failed(key, "error")
-        except Exception:
+        except Exception as error:
             # One object's defect must not stop the others; it is told and tried again.
             log.exception("%s/%s: the pass failed", *key)
+            await self._tell_defect(key, error)
             return self._failed(key, "defect")
         finally:
             self.ctx.instruments.tick_seconds.observe(time.perf_counter() - started)
         self._failures.pop(key, None)
+        self._defects.pop(key, None)
         self.ctx.instruments.ticks.labels("ok").inc()
         return delay
+
+    async def _tell_defect(self, key: Key, error: Exception) -> None:
+        """Say in the status what no pass gets to say; one that comes once mends itself."""
+        count = self._defects[key] = self._defects.get(key, 0) + 1
+        if count >= DEFECTS_TOLD_FROM:
+            await defect.tell(self.ctx, key, error)
 
     def _failed(self, key: Key, result: str, most_s: float = MAX_BACKOFF_S) -> float:
         self.ctx.instruments.ticks.labels(result).inc()
