@@ -189,6 +189,45 @@ def test_what_the_server_rejects_is_stalled_and_said(
     assert replicas(fleets.rest, "rejected") == 1
 
 
+@pytest.mark.behaviour(
+    "a field the server does not know is said in the status, of a new object and of an old one",
+    report="a misspelt field in spec.template was answered with a 500 and tried again for ever",
+)
+@pytest.mark.parametrize(
+    ("name", "pod_spec"),
+    [
+        ("misspelt", {"tolerationz": []}),
+        ("misshapen", {"tolerations": {"key": "gpu"}}),
+    ],
+)
+def test_a_field_the_server_does_not_know_is_stalled_and_said(
+    fleets: FleetApi, operator: OperatorProcess, name: str, pod_spec: dict[str, Any]
+) -> None:
+    def refused(service: str) -> None:
+        stalled = operator.eventually(
+            lambda: (c := condition(fleets.rest, service, "Stalled")).get("status") == "True" and c
+        )
+        assert stalled
+        assert stalled["reason"] == "RejectedByServer"
+        assert next(iter(pod_spec)) in stalled["message"]
+
+    def written(service: str, template: dict[str, Any] | None) -> None:
+        body = {"spec": {"template": template}}
+        assert fleets.rest.call("PATCH", f"{COLLECTION}/{service}", body, MERGE).status == 200
+
+    create(fleets, f"new-{name}", template={"spec": pod_spec})
+    create(fleets, f"old-{name}")
+    operator.eventually(lambda: replicas(fleets.rest, f"old-{name}") == 1)
+    written(f"old-{name}", {"spec": pod_spec})
+    for service in (f"new-{name}", f"old-{name}"):
+        refused(service)
+        written(service, None)
+        operator.eventually(
+            lambda service=service: condition(fleets.rest, service, "Stalled")["status"] == "False"
+        )
+        assert replicas(fleets.rest, service) == 1
+
+
 def test_drift_is_repaired(fleets: FleetApi, operator: OperatorProcess) -> None:
     create(fleets, "drift")
     settled(fleets, operator, "drift")

@@ -41,7 +41,10 @@ async def apply(client: KubeClient, manifest: Object, live: Object | None) -> Ap
     path = kind.path(metadata["namespace"], metadata["name"])
     if live is None:
         collection = kind.path(metadata["namespace"])
-        live = await client.write("POST", collection, manifest, fieldManager=OPERATOR)
+        # Strict, as applying is: else a child would be made without the field that is unknown.
+        live = await client.write(
+            "POST", collection, manifest, fieldManager=OPERATOR, fieldValidation="Strict"
+        )
     else:
         _refuse_foreign(wanted, live)
         if not differs(wanted, live):

@@ -4,7 +4,7 @@ KubeError
     NotFoundError      404
     ConflictError      409: someone else wrote first; read again
     ForbiddenError     401, 403: a right is missing
-    InvalidError       400, 422: the object is refused; trying again does not help
+    InvalidError       400, 422, some 500: the object is refused; trying again does not help
     UnavailableError   429, 5xx, no connection: try again later
     LeaseLostError     this process must not write any more
 """
@@ -53,7 +53,13 @@ _BY_STATUS: dict[int, type[KubeError]] = {
 }
 
 
+_REFUSED_AS_A_FAILURE = ("failed to create typed patch object", "field not declared in schema")
+"""What a server says with a 500 of an applied object that does not fit its schema."""
+
+
 def from_status(status: int, message: str) -> KubeError:
-    """The error of an HTTP status."""
+    """The error of an HTTP status, and of what the server says where the status misleads."""
+    if status == 500 and any(words in message for words in _REFUSED_AS_A_FAILURE):
+        return InvalidError(message)
     kind = UnavailableError if status >= 500 else _BY_STATUS.get(status, KubeError)
     return kind(message)
