@@ -9,14 +9,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import yaml
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from paceline_operator.api.choice import RolloutStrategy
 from paceline_operator.autopilot.fleet import Tunables
 from paceline_operator.domain import tunables
 from paceline_operator.domain.desired import Owner, RenderInput, children, startup_hash
+from paceline_operator.domain.difference import differs
+from paceline_operator.domain.errors import InvalidOverlayError, SpecError
 from paceline_operator.domain.names import ANNOTATION_IMAGE, ANNOTATION_TEMPLATE, LABEL_SERVICE
+from paceline_operator.domain.overlay import MERGE_KEYS
 from paceline_operator.domain.platform import Platform
 from tests.support.fleet import spec
 
@@ -153,6 +159,58 @@ def test_overlays_lie_on_top_the_installations_first() -> None:
 def test_the_strategy_is_the_resolved_one() -> None:
     spec_ = by_kind(SIMULATED, strategy=RolloutStrategy.REPLACE)["Deployment", "chat"]["spec"]
     assert spec_["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+
+
+KEYS = st.sampled_from(
+    [*MERGE_KEYS, "metadata", "spec", "labels", "annotations", "name", "mountPath",
+     "containerPort", "resources", "requests", "template"]
+)  # fmt: skip
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["engine", "admin", "1", ""]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def rendered(fields: dict[str, Any]) -> list[dict[str, Any]] | str:
+    """The children, or why there are none; all but a refusal is a failure of the test."""
+    try:
+        return children(given(fields))
+    except ValidationError:
+        return "NoSpec"
+    except SpecError as error:
+        return error.reason
+
+
+@pytest.mark.behaviour(
+    "whatever the schema lets through is rendered, or refused with a reason",
+    report="an env entry with an object as its name, or pvc://[bad, ended every pass unsaid",
+)
+@hypothesis.given(st.dictionaries(st.sampled_from(["metadata", "spec"]), JSON), JSON)
+def test_any_template_is_rendered_or_refused(overlay: dict[str, Any], pod: Any) -> None:
+    for each in (overlay, {"spec": {"containers": pod}}, {"spec": {"containers": [pod]}}):
+        found = rendered({**SIMULATED, "template": each})
+        if isinstance(found, str):
+            assert found == "InvalidTemplate"
+            continue
+        for one, other in zip(found, children(given(SIMULATED)), strict=True):
+            assert not differs(one, one)
+            differs(one, other)
+
+
+@hypothesis.given(st.text(alphabet="[]%0aZ:/@.#?\u2100-", max_size=12))
+def test_any_model_is_rendered_or_refused(rest: str) -> None:
+    for scheme in ("pvc", "file", "hf"):
+        found = rendered({**CPU, "model": {"uri": f"{scheme}://a{rest}"}})
+        assert not isinstance(found, str) or found in ("UnsupportedModel", "NoSpec")
+
+
+def test_a_template_nested_without_end_is_refused() -> None:
+    container: dict[str, Any] = {"name": "engine"}
+    for _ in range(400):
+        container = {"name": "engine", "containers": [container]}
+    with pytest.raises(InvalidOverlayError, match="levels deep"):
+        children(given({**SIMULATED, "template": {"spec": {"containers": [container]}}}))
 
 
 def write_golden() -> None:

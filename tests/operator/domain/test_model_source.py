@@ -37,6 +37,16 @@ def test_claim_is_mounted_whole() -> None:
     assert weights.volumes[0]["persistentVolumeClaim"] == {"claimName": "claim", "readOnly": True}
 
 
+@pytest.mark.parametrize("claim", ["a", "a-1.b", "9", "a" * 63, "a.b.c"])
+def test_every_name_a_claim_may_have_is_taken(claim: str) -> None:
+    volume = locate(f"pvc://{claim}/m", ()).volumes[0]
+    assert volume["persistentVolumeClaim"]["claimName"] == claim
+
+
+def test_what_is_escaped_is_part_of_the_path() -> None:
+    assert locate("pvc://claim/a%23b%20c", ()).path == "/var/lib/paceline/model/a#b c"
+
+
 def test_no_uri_is_no_weights() -> None:
     assert locate(None, ()).path is None
 
@@ -51,6 +61,23 @@ def test_no_uri_is_no_weights() -> None:
         ("file:///modelsecret/m", ("/models",), "lies outside"),
         ("pvc:///m", (), "pvc://claim/path"),
         ("pvc://claim/../x", (), "pvc://claim/path"),
+        ("pvc://[bad/x", (), "is not a URI"),
+        ("hf://[bad/x", (), "is not a URI"),
+        ("pvc://cl\u2100im/x", (), "is not a URI"),
+        ("pvc://claim/%ff", (), "is not a URI"),
+        ("file:///models/m#1", ("/models",), "write %23"),
+        ("pvc://claim/m?x=1", (), "write %23 and %3F"),
+        ("file:///models/a%00b", ("/models",), "control characters"),
+        ("pvc://claim/a%0Ab", (), "control characters"),
+        ("pvc://claim/a%7f", (), "control characters"),
+        ("pvc://claim/a\x01b", (), "control characters"),
+        ("pvc://Claim/m", (), "no name of a PersistentVolumeClaim"),
+        ("pvc://cl_aim/m", (), "no name of a PersistentVolumeClaim"),
+        ("pvc://-claim/m", (), "no name of a PersistentVolumeClaim"),
+        ("pvc://me@claim:1/m", (), "no name of a PersistentVolumeClaim"),
+        ("pvc://a..b/m", (), "no name of a PersistentVolumeClaim"),
+        (f"pvc://{'a' * 64}/m", (), "no name of a PersistentVolumeClaim"),
+        (f"pvc://{'a.' * 127}a/m", (), "no name of a PersistentVolumeClaim"),
     ],
 )
 def test_refusals_say_what_to_do(uri: str, prefixes: tuple[str, ...], said: str) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline_operator.domain.errors import InvalidOverlayError
-from paceline_operator.domain.overlay import lay_over
+from paceline_operator.domain.overlay import check_depth, lay_over
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ("adds", {"a": 1}, {"b": 2}, {"a": 1, "b": 2}),
@@ -57,12 +57,41 @@ def test_lay_over(base: dict[str, Any], overlay: dict[str, Any], merged: dict[st
 
 @pytest.mark.parametrize(
     "overlay",
-    [{"env": {"A": 1}}, {"env": [{"value": "1"}]}, {"containers": ["engine"]}],
-    ids=["not a list", "no key", "no object"],
+    [
+        {"env": {"A": 1}},
+        {"env": [{"value": "1"}]},
+        {"containers": ["engine"]},
+        {"env": [{"name": {"a": 1}, "value": "5"}]},
+        {"volumes": [{"name": ["x"]}]},
+        {"ports": [{"containerPort": None}]},
+        {"volumeMounts": 5},
+    ],
+    ids=["not a list", "no key", "no object", "key an object", "key a list", "key null", "number"],
 )
 def test_wrong_shape_is_refused_with_the_list_named(overlay: dict[str, Any]) -> None:
     with pytest.raises(InvalidOverlayError, match=next(iter(overlay))):
         lay_over({}, overlay)
+
+
+@pytest.mark.parametrize("key", ["labels", "annotations", "nodeSelector"])
+def test_a_label_may_bear_the_name_of_a_list(key: str) -> None:
+    overlay = {key: {"env": "prod", "ports": "none"}}
+    assert lay_over({key: {"a": "b"}}, overlay) == {key: {"a": "b", "env": "prod", "ports": "none"}}
+
+
+def test_a_list_is_not_replaced_by_text() -> None:
+    with pytest.raises(InvalidOverlayError, match="env must be a list"):
+        lay_over({"env": [{"name": "A"}]}, {"env": "A"})
+
+
+@pytest.mark.parametrize("kind", ["objects", "lists"])
+def test_what_is_nested_too_deep_is_refused(kind: str) -> None:
+    value: Any = "x"
+    for _ in range(5_000):
+        value = {"a": value} if kind == "objects" else [value]
+    with pytest.raises(InvalidOverlayError, match="levels deep"):
+        check_depth({"spec": value})
+    check_depth({"spec": {"containers": [{"env": [{"name": "A"}]}]}})
 
 
 NAMED = st.lists(

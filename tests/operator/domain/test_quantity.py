@@ -21,7 +21,20 @@ def test_parse(text: object, value: object) -> None:
     assert parse(text) == value
 
 
-@pytest.mark.parametrize(("text", "value"), [("700m", 0), ("1500m", 1), ("4", 4), ("bad", 0)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("700m", 0),
+        ("1500m", 1),
+        ("4", 4),
+        ("bad", 0),
+        ("1e99999", 2**63 - 1),
+        ("1e99999999", 0),
+        ("9e999999Ei", 0),
+        ("Infinity", 0),
+        ("NaN", 0),
+    ],
+)
 def test_whole_rounds_down(text: str, value: int) -> None:
     assert whole(text) == value
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from paceline_operator.api.choice import RolloutStrategy, RoutingMode
 from paceline_operator.api.v1alpha1 import API_VERSION, KIND, InferenceServiceSpec
-from paceline_operator.domain import arguments, proxy, rollout, tunables
+from paceline_operator.domain import arguments, overlay, proxy, rollout, tunables
 from paceline_operator.domain.contract import API_PORT, HEALTH_PORT, TUNABLES_FILE
 from paceline_operator.domain.difference import digest
 from paceline_operator.domain.names import (
@@ -82,6 +82,7 @@ def children(given: RenderInput) -> list[dict[str, Any]]:
     Raises:
         SpecError: The spec cannot be served as written.
     """
+    overlay.check_depth(given.spec.template or {})
     arguments.check(given.spec)
     common = [_secret(given), _tunables(given), _headless(given), _service(given)]
     manifests = [*common, _engines(given)]

@@ -13,7 +13,7 @@ from typing import Any
 
 from paceline_operator.domain import quantity
 from paceline_operator.domain.names import ANNOTATION_APPLIED
-from paceline_operator.domain.overlay import MERGE_KEYS
+from paceline_operator.domain.overlay import MERGE_KEYS, is_identity
 
 _QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
 _EMPTY: tuple[Any, ...] = (None, "", [], {}, False, 0)
@@ -59,10 +59,14 @@ def _list_differs(desired: list[Any], live: Any, key: str) -> bool:
     field = MERGE_KEYS.get(key)
     # A Service has `ports` too, without a `containerPort`: those are compared in order.
     is_keyed = field is not None and all(
-        isinstance(item, Mapping) and field in item for item in desired
+        isinstance(item, Mapping) and is_identity(item.get(field)) for item in desired
     )
     if is_keyed:
-        found = {item.get(field): item for item in live if isinstance(item, Mapping)}
+        found = {
+            item.get(field): item
+            for item in live
+            if isinstance(item, Mapping) and is_identity(item.get(field))
+        }
         return any(differs(item, found.get(item[field])) for item in desired)
     return len(desired) != len(live) or any(
         differs(one, other) for one, other in zip(desired, live, strict=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_FLOOR, Decimal, InvalidOperation
+from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
+MAX_WHOLE = Decimal(2**63 - 1)
 _SUFFIXES = {
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1),
     "k": Decimal("1e3"), "M": Decimal("1e6"), "G": Decimal("1e9"), "T": Decimal("1e12"),
@@ -21,11 +22,16 @@ def parse(value: Any) -> Decimal | None:
     suffix = text[len(digits) :]
     try:
         return Decimal(digits) * _SUFFIXES[suffix] if suffix in _SUFFIXES else Decimal(text)
-    except InvalidOperation:
+    except ArithmeticError:
         return None
 
 
 def whole(value: Any) -> int:
-    """Largest whole number not above a quantity; 0 where it is not one."""
+    """Largest whole number not above a quantity; 0 where it is not one.
+
+    The API server holds no number of more than 64 bits; `1e999999` is none to reckon with.
+    """
     number = parse(value)
-    return int(number.to_integral_value(ROUND_FLOOR)) if number is not None else 0
+    if number is None or not number.is_finite():
+        return 0
+    return int(max(-MAX_WHOLE, min(number, MAX_WHOLE)).to_integral_value(ROUND_FLOOR))
