@@ -240,6 +240,30 @@ def test_the_revision_goes_on_from_the_highest_an_engine_knows() -> None:
     assert (agreed.revision, announce) == (42, True)
 
 
+@pytest.mark.behaviour(
+    "a revision after which there is none is not followed: its engine stays behind",
+    report="one engine that reports a huge revision made the fleet's revision jump past counting",
+)
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [(2**53 - 1, (2**53, True)), (2**53, (0, False)), (2**63 - 1, (0, False))],
+)
+def test_a_revision_that_has_no_next_is_not_followed(
+    reported: int, expected: tuple[int, bool]
+) -> None:
+    jumped = {A.uid: replace(REPORT, revision=reported), B.uid: REPORT}
+    observed = seen(reports=jumped)
+    agreed, announce = agreed_of(observed)
+    assert (agreed.revision, announce) == expected
+    assert A in knobs.behind(observed, agreed)
+    assert knobs.budget_status(observed, agreed).acknowledged == (0 if announce else 1)
+
+
+def test_a_revision_that_has_no_next_hides_no_other() -> None:
+    reports = {A.uid: replace(REPORT, revision=2**60), B.uid: replace(REPORT, revision=41)}
+    assert agreed_of(seen(reports=reports))[0].revision == 42
+
+
 def test_a_lost_status_is_found_again_in_the_config_map() -> None:
     first = tunables.initial(spec(**OFF))
     stored = replace(first, revision=7)

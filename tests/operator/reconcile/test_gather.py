@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import RefusedError
 from paceline_operator.reconcile.gather import RESYNC_S, RETRY_S, gather
 from paceline_operator.reconcile.session import SETTLE_S
+from tests.operator.reconcile.test_decide import REPORT
 from tests.operator.reconcile.test_tick import (
     KEY,
     FailingApi,
@@ -124,3 +126,24 @@ async def test_a_memory_of_another_form_is_none(ctx: Context) -> None:
     seen = await gather(ctx, KEY)
     assert seen is not None
     assert (seen.memory, seen.writers) == (Memory(), ())
+
+
+async def test_a_revision_that_is_not_followed_is_said(
+    ctx: Context, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Jumped(ObedientEngines):
+        """Engines that someone else has told a revision."""
+
+        @override
+        async def tunables(self, ip: str, token: str) -> PodTunables:
+            return replace(REPORT, revision=2**60)
+
+    ctx.engines = Jumped()
+    ctx.session(KEY).resynced_at_s = NOW_S
+    for _ in range(3):
+        assert await gather(ctx, KEY) is not None
+    said = [each for each in caplog.messages if "does not follow" in each]
+    assert said == [
+        f"pod chat-a reports revision {2**60}, which the operator does not follow: "
+        "it keeps its live values until it is replaced"
+    ]

@@ -13,6 +13,8 @@ from paceline_operator.autopilot.fleet import Tunables as Knobs
 from paceline_operator.autopilot.policy import budget_floor, initial_tunables, policy_from_spec
 from paceline_operator.domain.difference import digest
 
+MAX_REVISION = 2**53
+"""Beyond it not every reader of JSON can count on; no fleet gets there one by one."""
 _BATCHED = "maxNumBatchedTokens"
 _RUNNING = "maxNumRunningSeqs"
 
@@ -44,6 +46,11 @@ def _slo(slo: Slo) -> dict[str, Any]:
         "percentile": slo.percentile,
         "targetMs": slo.target_ms,
     }
+
+
+def can_follow(revision: int) -> bool:
+    """Whether a fleet may go on from a revision that one of its engines reports."""
+    return revision + 1 <= MAX_REVISION
 
 
 def text(agreed: Agreed) -> str:

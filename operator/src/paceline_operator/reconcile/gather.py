@@ -15,7 +15,7 @@ from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import load_memory
-from paceline_operator.domain import modes, pods
+from paceline_operator.domain import modes, pods, tunables
 from paceline_operator.domain.arguments import TOKEN_FILE
 from paceline_operator.domain.contract import HEALTH_PORT, HealthPath
 from paceline_operator.domain.names import PROXY, derive
@@ -235,7 +235,12 @@ async def _reports(ctx: Context, session: Session, fleet: tuple[PodView, ...], t
     by_uid: dict[str, PodTunables] = answers
     for pod in asked:
         if pod.uid in by_uid:
-            session.reports[pod.incarnation] = by_uid[pod.uid]
+            report = session.reports[pod.incarnation] = by_uid[pod.uid]
+            if not tunables.can_follow(report.revision):
+                log.warning(
+                    "pod %s reports revision %d, which the operator does not follow: it keeps its "
+                    "live values until it is replaced", pod.name, report.revision,
+                )  # fmt: skip
 
 
 def _wants_report(session: Session, pod: PodView) -> bool:

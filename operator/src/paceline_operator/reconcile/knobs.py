@@ -57,12 +57,14 @@ def agree(
     """Live values from now on, and whether they need a new revision.
 
     The revision goes on from the highest that the status or any engine knows, so an operator
-    that lost its status is never behind its engines.
+    that lost its status is never behind its engines. One so high that there is none after it
+    is not followed: its engine did not get it from here, and stays behind.
     """
     squeezed = memory.squeezed_seqs is not None
     fitted = tunables.fitted(knobs or known.knobs, spec, squeezed=squeezed)
     wanted = Agreed(known.revision, fitted, spec.slos)
-    highest = max((report.revision for report in seen.reports.values()), default=0)
+    reported = (report.revision for report in seen.reports.values())
+    highest = max(filter(tunables.can_follow, reported), default=0)
     mark = _pushed_mark(seen)
     is_same = wanted.knobs == known.knobs and mark in (None, tunables.objectives_digest(spec.slos))
     if is_same and highest <= known.revision:
