@@ -9,6 +9,7 @@ import pytest
 
 from paceline_operator.domain.ownership import is_claimed
 from tests.support.engine_pods import settle
+from tests.support.fleet import pod_object
 from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
 from tests.support.operator_process import OperatorProcess
 from tests.support.rest import APPLY, MERGE
@@ -170,6 +171,47 @@ def test_what_cannot_be_served_is_stalled_and_said(
     assert "hf:// is not supported yet" in stalled["message"]
     assert condition(fleets.rest, "refused", "Ready")["status"] == "False"
     assert replicas(fleets.rest, "refused") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "reason"),
+    [
+        ("no-uri", {"model": {"uri": "pvc://[bad/x"}}, "UnsupportedModel"),
+        ("no-path", {"model": {"uri": "pvc://claim/a%00b"}}, "UnsupportedModel"),
+        ("no-claim", {"model": {"uri": "pvc://Claim/a"}}, "UnsupportedModel"),
+        (
+            "no-name",
+            {"template": {"spec": {"containers": [
+                {"name": "engine", "env": [{"name": {"a": 1}, "value": "5"}]},
+            ]}}},
+            "InvalidTemplate",
+        ),
+        ("no-volume", {"template": {"spec": {"volumes": [{"name": ["x"]}]}}}, "InvalidTemplate"),
+    ],
+)  # fmt: skip
+def test_what_the_schema_lets_through_is_stalled_with_its_reason(
+    fleets: FleetApi, operator: OperatorProcess, name: str, fields: dict[str, Any], reason: str
+) -> None:
+    create(fleets, name, **fields)
+    stalled = operator.eventually(
+        lambda: (c := condition(fleets.rest, name, "Stalled")).get("status") == "True" and c
+    )
+    assert stalled
+    assert stalled["reason"] == reason
+
+
+def test_a_pod_that_lost_its_label_stops_nothing(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    create(fleets, "unlabelled")
+    settled(fleets, operator, "unlabelled")
+    lost = pod_object("unlabelled", "unlabelled-lost")
+    del lost["metadata"]["labels"]["paceline.dev/component"]
+    assert fleets.rest.call("POST", f"{CORE}/pods", lost).status == 201
+    body = {"spec": {"scaling": {"maxReplicas": 3}, "replicas": 2}}
+    assert fleets.rest.call("PATCH", f"{COLLECTION}/unlabelled", body, MERGE).status == 200
+    operator.eventually(lambda: replicas(fleets.rest, "unlabelled") == 2)
+    assert condition(fleets.rest, "unlabelled", "Stalled")["status"] == "False"
 
 
 def test_what_the_server_rejects_is_stalled_and_said(
