@@ -29,7 +29,7 @@ class ProbeError(Exception):
 
 
 ROUNDS = 3
-QUESTION = "Write a long story about a river, a village and the people who live there. " * 8
+QUESTION = "{}. Write a long story about a river, a village and the people who live there. " * 8
 MAX_TOKENS = 24
 
 
@@ -42,17 +42,20 @@ class Probe:
 
 
 def measure(port: int, model: str) -> Probe:
-    """Asks a few times and takes medians; the first answer only warms up."""
-    probes = [_ask(port, model) for _ in range(ROUNDS + 1)][1:]
+    """Asks a few times and takes medians; the first answer only warms up.
+
+    Each time the question begins otherwise, so that no engine has it in its prefix cache.
+    """
+    probes = [_ask(port, model, QUESTION.format(n)) for n in range(ROUNDS + 1)][1:]
     return Probe(
         first_ms=statistics.median(p.first_ms for p in probes),
         gap_ms=statistics.median(p.gap_ms for p in probes),
     )
 
 
-def _ask(port: int, model: str) -> Probe:
+def _ask(port: int, model: str, question: str) -> Probe:
     started = time.monotonic()
-    pieces = stream_chat(port, model, QUESTION, MAX_TOKENS)
+    pieces = stream_chat(port, model, question, MAX_TOKENS)
     times = [time.monotonic() for piece in pieces if piece]
     if len(times) < 2:
         raise ProbeError(f"{model} answered the probe with {len(times)} tokens")

@@ -30,8 +30,8 @@ AFTER_S = 75.0
 SETTLE_S = 3.0
 LOAD_S = WARM_S + BEFORE_S + MOVE_S + AFTER_S
 QUESTION = "What does a cyclist do to hold a steady pace in a group?"
-RATE_RPS = 0.9
-"""Keeps two engines about two thirds busy where the sample's targets were chosen."""
+RATE_RPS = 0.75
+"""Keeps two engines about half busy where the sample's targets were chosen."""
 LOAD = (
     *("--plan", "steady", "--duration", f"{LOAD_S:g}"),
     *("--mix", "chat:0.35:24-64:40-60,long:0.65:400-600:6-10", "--seed", "11"),
