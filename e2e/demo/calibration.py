@@ -29,7 +29,8 @@ class ProbeError(Exception):
 
 
 ROUNDS = 3
-QUESTION = "{}. Write a long story about a river, a village and the people who live there. " * 8
+STORY = "Write a long story about a river, a village and the people who live there. " * 8
+QUESTION = "{}. " + STORY
 MAX_TOKENS = 24
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from e2e.demo.calibration import (
+    QUESTION,
     REFERENCE_FIRST_MS,
     REFERENCE_GAP_MS,
     Probe,
@@ -29,3 +30,9 @@ def test_targets_grow_together() -> None:
 @pytest.mark.parametrize(("by", "expected"), [(1.0, 0.9), (1.5, 0.6), (0.5, 1.8)])
 def test_a_slower_machine_gets_less_load(by: float, expected: float) -> None:
     assert rate(0.9, by) == pytest.approx(expected)
+
+
+def test_no_two_questions_begin_alike() -> None:
+    asked = [QUESTION.format(n) for n in range(5)]
+    assert len({each[:2] for each in asked}) == 5
+    assert all(each.count("river") == 8 for each in asked)
