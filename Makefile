@@ -19,7 +19,7 @@ ENGINE_TESTS := tests/engine tests/robust tests/bench
 OPERATOR_TESTS := tests/operator tests/contract tests/architecture tests/charts tests/e2e
 SUPPORT := $(wildcard tests/support/*.py)
 # What only the engine's tests use, and only its environment can check.
-ENGINE_SUPPORT := $(wildcard $(addprefix tests/support/,engine_server.py model_file.py steps.py tiny_*.py))
+ENGINE_SUPPORT := $(wildcard $(addprefix tests/support/,engine_server.py loading.py model_file.py steps.py tiny_*.py))
 
 .PHONY: help
 help: ## Show this list

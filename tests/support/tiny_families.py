@@ -58,11 +58,11 @@ def make(
     shard_bytes: int | None = None,
 ) -> PreTrainedModel:
     """Saves a random model; returns it as transformers loads it again, in fp32."""
-    transformers_logging.disable_progress_bar()
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     config = AutoConfig.for_model(model_type, **(SHAPE | dict(changes)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # transformers' own deprecations
-        model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+        model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")  # type: ignore[no-untyped-call]
         _randomise(model)
         size = {} if shard_bytes is None else {"max_shard_size": shard_bytes}
         model.to(dtype).save_pretrained(directory, **size)
@@ -73,7 +73,7 @@ def _loaded(directory: Path) -> PreTrainedModel:
     model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
         directory, dtype=torch.float32, attn_implementation="eager"
     )
-    return model.eval()
+    return model.eval()  # type: ignore[no-any-return,no-untyped-call]
 
 
 def _randomise(model: PreTrainedModel) -> None:
