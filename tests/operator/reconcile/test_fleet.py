@@ -112,7 +112,9 @@ def test_push_acknowledge_and_drain(
         operator.eventually(lambda: tunables_file(rest, name)["revision"] == 1)
 
         # One replica less: the least loaded pod is drained, and nothing is cut.
-        streams = [pods[0].stream(400), pods[0].stream(400), pods[1].stream(200)]
+        streams = [pods[0].stream(2400), pods[0].stream(2400), pods[1].stream(1600)]
+        before = passes(operator)
+        operator.eventually(lambda: passes(operator) >= before + 2)  # has seen the load
         rest.call("PATCH", f"{COLLECTION}/{name}", {"spec": {"replicas": 1}}, MERGE)
         victim = operator.eventually(lambda: draining(rest))
         assert victim
