@@ -147,12 +147,25 @@ def test_an_interrupted_up_removes_all_and_stays_interrupted(
     assert undone.ignored == [True, True, True]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture
+def _heard() -> Iterator[None]:
+    """Signals as a shell starts a program with them, whatever started these tests."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("_heard")
+@pytest.mark.parametrize("number", SIGNALS)
 def test_only_the_first_signal_interrupts(number: signal.Signals) -> None:
     with raised():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
-        for again in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for again in SIGNALS:
             signal.raise_signal(again)
 
 
