@@ -40,7 +40,7 @@ def test_a_pod_that_cannot_be_reached_costs_no_request() -> None:
     text = proxy.config("chat", "team-a", SPEC)
     for line in (
         "option redispatch 1", "retry-on conn-failure 503", "timeout connect 1s",
-        "check port 8001 inter 500ms fall 2 rise 1", "balance leastconn",
+        "check port 8001 inter 500ms fall 2 rise 1", "timeout check 2s", "balance leastconn",
         "option http-server-close", "hold obsolete 0s", "accepted_payload_size 8192",
     ):  # fmt: skip
         assert line in text

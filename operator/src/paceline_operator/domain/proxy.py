@@ -68,6 +68,7 @@ backend engines
     option httpchk
     http-check send meth GET uri {ready}
     http-check expect status 200
+    timeout check 2s
     default-server check port {health} inter 500ms fall 2 rise 1
     server-template engine 1-{servers} {srv} resolvers cluster init-addr none
 
