@@ -30,7 +30,7 @@ AFTER_S = 75.0
 SETTLE_S = 3.0
 LOAD_S = WARM_S + BEFORE_S + MOVE_S + AFTER_S
 QUESTION = "What does a cyclist do to hold a steady pace in a group?"
-RATE_RPS = 0.75
+RATE_RPS = 0.85
 """Keeps two engines about half busy where the sample's targets were chosen."""
 LOAD = (
     *("--plan", "steady", "--duration", f"{LOAD_S:g}"),
