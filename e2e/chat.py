@@ -29,20 +29,17 @@ def port_forward(
     Raises:
         KubectlError: It did not come up within `patience_s`.
     """
-    child = subprocess.Popen(
+    with subprocess.Popen(
         kubectl.argv("port-forward", target, f":{port}", "--address", "127.0.0.1"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=kubectl.environment(),
-    )
-    try:
-        yield _local_port(child, target, patience_s)
-    finally:
-        child.terminate()
-        child.wait()
-        if child.stdout is not None:
-            child.stdout.close()
+    ) as child:
+        try:
+            yield _local_port(child, target, patience_s)
+        finally:
+            child.terminate()
 
 
 def _local_port(child: subprocess.Popen[bytes], target: str, patience_s: float) -> int:

@@ -127,21 +127,19 @@ class Kubectl:
 
     def stream(self, *args: str) -> Generator[str]:
         """Lines of a long-running command, as they come; ends it when the caller stops."""
-        child = subprocess.Popen(
+        with subprocess.Popen(
             self.argv(*args),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             env=self.environment(),
-        )
-        assert child.stdout is not None
-        try:
-            yield from child.stdout
-        finally:
-            child.terminate()
-            child.wait()
-            child.stdout.close()
+        ) as child:
+            assert child.stdout is not None
+            try:
+                yield from child.stdout
+            finally:
+                child.terminate()
 
     def pod_metrics(self, pod: str, port: int = 8001) -> str:
         """Prometheus text of one pod, through the API server's proxy."""

@@ -77,6 +77,7 @@ def operator(fleets: FleetApi, namespace: str, values: dict[str, Any]) -> Iterat
             process.wait(30)
         finally:
             process.kill()
+            process.wait()
 
 
 def until(running: Running, what: str, holds: Callable[[], bool]) -> None:

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,17 +33,18 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return Settings(state=tmp_path / "state", cache=tmp_path / "cache")
 
 
-def holder(tmp_path: Path) -> subprocess.Popen[bytes]:
+@contextmanager
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that holds the cluster, with another state directory and cache."""
-    child = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"held\n"
-    return child
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"held\n"
+        yield child
 
 
 def test_another_process_is_refused_in_one_line_until_it_ends(
