@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import sys
@@ -12,6 +13,7 @@ from typing import Final
 
 import uvloop
 
+from paceline_engine import log
 from paceline_engine.client import ZmqEngineClient
 from paceline_engine.planning import check_device, check_together, plan, served_name
 from paceline_engine.runner.memory_limit import nearest_limit
@@ -37,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _end_at_once)  # the first process of a container ignores it
     try:
         options = parse(sys.argv[1:] if arguments is None else arguments)
-        _configure_logging(options.log_level)
+        log.configure(options.log_level, COMMAND)
         return _serve(options)
     except (OptionError, StartError) as error:
         print(f"{COMMAND}: {' '.join(str(error).split())}", file=sys.stderr)
@@ -49,22 +51,14 @@ def _end_at_once(_signal: int, _frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-def _configure_logging(level: str) -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=level.upper(),
-        format=f"{COMMAND}: %(levelname)s: %(message)s",
-    )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
-
-
 def _serve(options: ServeOptions) -> int:
     startup = prepare(options)
     _log_decisions(options, startup)
 
     async def run() -> int:
-        return await serve(startup, ZmqEngineClient(startup.config))
+        asyncio.get_running_loop().set_exception_handler(log.log_loop_error)
+        client = ZmqEngineClient(startup.config, log_level=options.log_level)
+        return await serve(startup, client)
 
     return uvloop.run(run())
 

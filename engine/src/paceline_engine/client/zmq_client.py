@@ -74,6 +74,7 @@ class ZmqEngineClient:
         address: `ipc://` address to bind; a private temporary directory by default.
         on_step: See `EngineClient`.
         stop_grace_s: How long `stop` waits before it kills.
+        log_level: Least severe messages that the process writes to stderr.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class ZmqEngineClient:
         address: str | None = None,
         on_step: Callable[[StepStats], None] | None = None,
         stop_grace_s: float = 5.0,
+        log_level: str = "info",
     ) -> None:
         self.ready = asyncio.Event()
         self.failed = asyncio.Event()
@@ -90,6 +92,7 @@ class ZmqEngineClient:
         self._config = config
         self._address = address
         self._stop_grace_s = stop_grace_s
+        self._log_level = log_level
         self._directory: str | None = None
         self._failure: str | None = None
         self._state = LoopState(
@@ -154,6 +157,7 @@ class ZmqEngineClient:
             ENGINE_MODULE,
             address,
             str(os.getpid()),
+            self._log_level,
             stdin=asyncio.subprocess.PIPE,
         )
         if self._process.stdin is not None:

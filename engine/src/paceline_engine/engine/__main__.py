@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 
 import msgspec
 
+from paceline_engine import log
 from paceline_engine.config import EngineConfig
 from paceline_engine.engine.channel import Channel
 from paceline_engine.engine.parent import die_with, ignore_terminal_signals
 from paceline_engine.engine.process import serve
 
 
-def main(address: str, parent_pid: str) -> int:
+def main(address: str, parent_pid: str, log_level: str = "info") -> int:
     """Serves the server process `parent_pid` at `address`; returns the exit code."""
+    log.configure(log_level, "engine")
     ignore_terminal_signals()
     die_with(int(parent_pid))
-    logging.basicConfig(format="engine: %(levelname)s: %(message)s", level=logging.INFO)
     config = msgspec.json.decode(sys.stdin.buffer.read(), type=EngineConfig)
     channel = Channel(address)
     try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-import traceback
 import uuid
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from paceline_engine.log import places
 from paceline_engine.server.service import Service
 
 REQUEST_ID: Final = b"x-request-id"
@@ -28,8 +28,7 @@ def request_id(scope: Scope) -> bytes:
 
 def log_defect(error: Exception, own_id: bytes) -> None:
     """Logs where an unexpected error arose, and for whom; its text may hold a prompt."""
-    where = "".join(traceback.format_tb(error.__traceback__))
-    _log.error("defect in call %s: %s at\n%s", own_id.decode("ascii"), type(error).__name__, where)
+    _log.error("defect in call %s: %s", own_id.decode("ascii"), places(error))
 
 
 class Envelope:
