@@ -7,15 +7,44 @@ as death.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import msgspec
 
 from paceline_engine.request import Fault, FinishReason, Request
 
 
+class Fork(msgspec.Struct, frozen=True, array_like=True):
+    """Another choice of a request's prompt; it differs in its id and seed alone."""
+
+    request_id: int
+    seed: int
+
+
 class AddRequest(msgspec.Struct, frozen=True, tag="add"):
-    """Queue a request. `Request` was checked by the server."""
+    """Queue a request and those that fork it. `Request` was checked by the server.
+
+    Prompt and sampling travel once, however many choices there are, and are one object for
+    all of them at the other end.
+    """
 
     request: Request
+    forks: tuple[Fork, ...] = ()
+
+    def requests(self) -> Iterator[Request]:
+        """The request, then its forks; those score no prompt."""
+        yield self.request
+        if not self.forks:
+            return
+        sampling = replace(self.request.sampling, prompt_logprobs=None)
+        for fork in self.forks:
+            yield replace(
+                self.request,
+                request_id=fork.request_id,
+                sampling=replace(sampling, seed=fork.seed),
+                parent_id=self.request.request_id,
+            )
 
 
 class AbortRequests(msgspec.Struct, frozen=True, tag="abort"):

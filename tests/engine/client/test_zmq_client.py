@@ -17,7 +17,7 @@ import uvloop
 
 from paceline_engine.client import EngineDeadError, ZmqEngineClient
 from paceline_engine.config import Device, EngineConfig, StepTimeLaw
-from paceline_engine.message import StepStats, TokenOutput
+from paceline_engine.message import Fork, StepStats, TokenOutput
 from paceline_engine.request import FinishReason, Request
 from paceline_engine.runner.simulated import TokenLaw
 from paceline_engine.sampling import SamplingParams
@@ -66,6 +66,11 @@ async def collect(stream: AsyncIterator[TokenOutput]) -> list[TokenOutput]:
         return [output async for output in stream]
 
 
+def submit(client: ZmqEngineClient, asked: Request) -> AsyncIterator[TokenOutput]:
+    (outputs,) = client.submit(asked)
+    return outputs
+
+
 def tokens(outputs: list[TokenOutput]) -> list[int]:
     return [token for output in outputs for token in output.token_ids]
 
@@ -74,7 +79,7 @@ async def test_a_request_streams_to_its_end() -> None:
     steps: list[StepStats] = []
     async with running(engine_config(), steps.append) as client:
         asked = request(3)
-        outputs = await collect(client.submit(asked))
+        outputs = await collect(submit(client, asked))
     assert tokens(outputs) == expected(asked)
     assert [o.finish_reason for o in outputs] == [None] * 7 + [FinishReason.LENGTH]
     assert outputs[0].queue_s is not None
@@ -88,7 +93,7 @@ async def test_requests_sent_while_it_loads_are_served_after() -> None:
     await client.start()
     try:
         asked = request(1)
-        stream = client.submit(asked)
+        stream = submit(client, asked)
         assert not client.ready.is_set()
         assert tokens(await collect(stream)) == expected(asked)
         assert client.ready.is_set()
@@ -100,7 +105,7 @@ async def use(client: ZmqEngineClient, asked: Request, abort_after: int | None) 
     """Reads a request's outputs and checks them; aborts after some, if told so."""
     got: list[int] = []
     reason: FinishReason | None = None
-    stream = client.submit(asked)
+    stream = submit(client, asked)
     if abort_after == 0:
         client.abort(asked.request_id)
     async for output in stream:
@@ -163,7 +168,7 @@ async def test_a_crowd_with_aborts_and_turning_knobs_ends_and_leaves_nothing() -
 
 async def test_an_abort_ends_the_stream_and_frees_the_blocks() -> None:
     async with running(engine_config(step_time_law=SLOW_LAW)) as client:
-        stream = client.submit(request(1, max_tokens=200))
+        stream = submit(client, request(1, max_tokens=200))
         first = await anext(stream)
         assert first.finish_reason is None
         client.abort(1)
@@ -188,7 +193,7 @@ async def test_tunables_come_back_as_they_are_in_force() -> None:
 async def test_kill_9_reaches_every_iterator_within_two_seconds() -> None:
     async with running(engine_config(step_time_law=SLOW_LAW)) as client:
         readers = [
-            asyncio.create_task(collect(client.submit(request(index, max_tokens=200))))
+            asyncio.create_task(collect(submit(client, request(index, max_tokens=200))))
             for index in range(40)
         ]
         await eventually(lambda: client.state.requests_running == 16)
@@ -201,14 +206,14 @@ async def test_kill_9_reaches_every_iterator_within_two_seconds() -> None:
         assert client.failed.is_set()
         assert client.failure == "the engine process was killed by signal 9"
         with pytest.raises(EngineDeadError, match="signal 9"):
-            client.submit(request(99))
+            submit(client, request(99))
         with pytest.raises(EngineDeadError, match="signal 9"):
             await client.apply_tunables(max_num_batched_tokens=64)
 
 
 async def test_a_call_in_flight_fails_with_the_engine() -> None:
     async with running(engine_config(step_time_law=StepTimeLaw(base_ms=5e3, per_token_ms=0))) as c:
-        reader = asyncio.create_task(collect(c.submit(request(1))))
+        reader = asyncio.create_task(collect(submit(c, request(1))))
         call = asyncio.create_task(c.apply_tunables(max_num_running_seqs=4))
         await asyncio.sleep(0)
         assert c.pid is not None
@@ -230,7 +235,7 @@ async def test_a_model_that_cannot_load_is_said_in_one_line(
     client = ZmqEngineClient(engine_config(**changes))
     await client.start()
     try:
-        stream = client.submit(request(1))
+        stream = submit(client, request(1))
         async with asyncio.timeout(TIMEOUT_S):
             with pytest.raises(EngineDeadError, match=said):
                 await client.wait_ready()
@@ -256,7 +261,7 @@ async def test_a_stopped_engine_ends_its_streams_and_leaves_nothing(
     client = ZmqEngineClient(engine_config(step_time_law=SLOW_LAW))
     await client.start()
     await client.wait_ready()
-    stream = client.submit(request(1, max_tokens=200))
+    stream = submit(client, request(1, max_tokens=200))
     await anext(stream)
     assert os.listdir(tmp_path)
     await client.stop()
@@ -282,7 +287,7 @@ async def test_an_engine_that_does_not_listen_is_killed_after_the_grace() -> Non
     await client.wait_ready()
     assert client.pid is not None
     os.kill(client.pid, signal.SIGSTOP)
-    stream = client.submit(request(1))
+    stream = submit(client, request(1))
     await client.stop()
     with pytest.raises(EngineDeadError, match="the engine was stopped"):
         await anext(stream)
@@ -293,16 +298,35 @@ async def test_an_engine_that_does_not_listen_is_killed_after_the_grace() -> Non
 async def test_nothing_is_accepted_before_the_start() -> None:
     client = ZmqEngineClient(engine_config())
     with pytest.raises(EngineDeadError, match="has not been started"):
-        client.submit(request(1))
+        submit(client, request(1))
     await client.stop()
 
 
 async def test_an_id_in_use_is_refused() -> None:
     async with running(engine_config(step_time_law=SLOW_LAW)) as client:
-        stream = client.submit(request(1))
+        stream = submit(client, request(1))
         with pytest.raises(ValueError, match="request id 1 is in use"):
-            client.submit(request(1))
+            submit(client, request(1))
         assert tokens(await collect(stream)) == expected(request(1))
+
+
+async def test_choices_of_a_prompt_come_as_if_each_had_been_sent() -> None:
+    async with running(engine_config()) as client:
+        forks = [Fork(request_id, seed=request_id) for request_id in (2, 3)]
+        streams = client.submit(request(1), forks)
+        told = await asyncio.gather(*map(collect, streams))
+    assert [tokens(each) for each in told] == [expected(request(index)) for index in (1, 2, 3)]
+
+
+async def test_no_id_of_a_family_may_be_in_use_or_given_twice() -> None:
+    async with running(engine_config(step_time_law=SLOW_LAW)) as client:
+        stream = submit(client, request(1))
+        with pytest.raises(ValueError, match="request id 1 is in use"):
+            client.submit(request(2), [Fork(1, seed=1)])
+        with pytest.raises(ValueError, match="twice"):
+            client.submit(request(2), [Fork(2, seed=1)])
+        assert tokens(await collect(stream)) == expected(request(1))
+        assert tokens(await collect(submit(client, request(2)))) == expected(request(2))
 
 
 async def test_a_failing_observer_fails_the_engine_instead_of_hanging_it() -> None:
@@ -311,13 +335,13 @@ async def test_a_failing_observer_fails_the_engine_instead_of_hanging_it() -> No
 
     async with running(engine_config(), broken) as client:
         with pytest.raises(EngineDeadError, match="no such counter"):
-            await collect(client.submit(request(1)))
+            await collect(submit(client, request(1)))
 
 
 def test_it_runs_on_the_servers_event_loop() -> None:
     async def serve() -> list[int]:
         async with running(engine_config()) as client:
-            return tokens(await collect(client.submit(request(5))))
+            return tokens(await collect(submit(client, request(5))))
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(serve()) == expected(request(5))

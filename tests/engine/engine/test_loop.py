@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from paceline_engine.config import StepTimeLaw
-from paceline_engine.engine.loop import HEARTBEAT_S, EngineLoop
+from paceline_engine.engine.loop import HEARTBEAT_S, MESSAGES_A_TURN, EngineLoop
 from paceline_engine.engine.watchdog import STUCK_S, EngineStuckError
 from paceline_engine.kvcache.block_pool import KvIntegrityError
 from paceline_engine.message import (
     AbortRequests,
     AddRequest,
     ApplyTunables,
+    Fork,
     FromEngine,
     Shutdown,
     StepReport,
@@ -344,3 +345,21 @@ def test_what_is_cached_expires_while_nothing_runs() -> None:
     cached = [bench.step().state.kv_blocks_cached for _ in range(8)]
     assert cached[:4] == [4] * 4
     assert cached[-1] == 0
+
+
+def test_a_large_family_is_taken_over_several_turns_and_whole() -> None:
+    """A call of many choices is one message, and holds up running streams no more than many are."""
+    count = 2 * MESSAGES_A_TURN + 10
+    family = AddRequest(
+        add(1, max_tokens=2).request, tuple(Fork(1 + each, seed=each) for each in range(1, count))
+    )
+    bench = Bench(max_num_seqs=8, num_kv_blocks=4096)
+    seen = [bench.step(family, AbortRequests((count,))).state]
+    assert seen[0].requests_waiting + 1 == MESSAGES_A_TURN
+    outputs: list[TokenOutput] = []
+    while seen[-1].requests_running or seen[-1].requests_waiting:
+        report = bench.step()
+        seen.append(report.state)
+        outputs += report.outputs
+    ended = [output.request_id for output in outputs if output.finish_reason]
+    assert sorted(ended) == list(range(1, count))  # the last one was withdrawn, after it came

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from paceline_engine.message import TokenOutput
+from paceline_engine.message import Fork, TokenOutput
 from paceline_engine.request import FinishReason, Request
 from paceline_engine.server.admission import Admission
 from paceline_engine.server.answer import EventStream
@@ -35,7 +35,12 @@ class Script:
         self.now_s = 10.0
         self.aborted: list[int] = []
 
-    async def submit(self, request: Request) -> AsyncIterator[TokenOutput]:
+    def submit(
+        self, request: Request, _forks: Sequence[Fork] = ()
+    ) -> list[AsyncIterator[TokenOutput]]:
+        return [self._outputs(request)]
+
+    async def _outputs(self, request: Request) -> AsyncIterator[TokenOutput]:
         for index in range(3):
             self.now_s += 0.1
             reason = FinishReason.LENGTH if index == 2 else None

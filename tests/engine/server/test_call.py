@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from paceline_engine.message import TokenLogprobs, TokenOutput
+from paceline_engine.message import AddRequest, Fork, TokenLogprobs, TokenOutput
 from paceline_engine.request import CacheScope, Fault, FinishReason, Request, Tier
 from paceline_engine.server.admission import Admission
 from paceline_engine.server.call import Call
@@ -55,9 +55,12 @@ class Engine:
             await asyncio.sleep(0)
             yield output
 
-    def submit(self, request: Request) -> AsyncIterator[TokenOutput]:
-        self.requests.append(request)
-        return self._outputs(request)
+    def submit(
+        self, request: Request, forks: Sequence[Fork] = ()
+    ) -> list[AsyncIterator[TokenOutput]]:
+        family = list(AddRequest(request, tuple(forks)).requests())
+        self.requests += family
+        return [self._outputs(each) for each in family]
 
     def abort(self, request_id: int) -> None:
         self.aborted.add(request_id)

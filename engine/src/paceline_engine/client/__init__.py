@@ -8,7 +8,8 @@ Example:
     await client.start()          # the process runs; it may still load the model
     await client.wait_ready()     # raises EngineDeadError if the model cannot be loaded
     try:
-        async for output in client.submit(request):
+        (outputs,) = client.submit(request)
+        async for output in outputs:
             write(output.token_ids, output.finish_reason)
     finally:
         client.abort(request.request_id)  # no-op once the request has ended

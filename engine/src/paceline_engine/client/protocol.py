@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
 
-from paceline_engine.message import CacheCleared, LoopState, StepStats, TokenOutput, TunablesApplied
+from paceline_engine.message import (
+    CacheCleared,
+    Fork,
+    LoopState,
+    StepStats,
+    TokenOutput,
+    TunablesApplied,
+)
 from paceline_engine.request import Request
 
 
@@ -56,11 +63,16 @@ class EngineClient(Protocol):
         """Whether something was submitted since the engine was last heard."""
         ...
 
-    def submit(self, request: Request) -> AsyncIterator[TokenOutput]:
-        """Queues a request at once and returns its outputs, the last with a finish reason.
+    def submit(
+        self, request: Request, forks: Sequence[Fork] = ()
+    ) -> Sequence[AsyncIterator[TokenOutput]]:
+        """Queues a request, and other choices of its prompt, at once.
+
+        Returns:
+            The outputs of the request and of each fork, the last of each with a finish reason.
 
         Raises:
-            EngineDeadError: Here or from the iterator, as soon as the engine dies.
+            EngineDeadError: Here or from an iterator, as soon as the engine dies.
         """
         ...
 

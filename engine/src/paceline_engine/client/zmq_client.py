@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Self, assert_never
 
 import msgspec
@@ -25,6 +25,7 @@ from paceline_engine.message import (
     CacheCleared,
     ClearCache,
     EngineFailed,
+    Fork,
     FromEngine,
     LoopState,
     Ready,
@@ -174,18 +175,23 @@ class ZmqEngineClient:
         self._directory = tempfile.mkdtemp(prefix="paceline-")
         return f"ipc://{self._directory}/engine.sock"
 
-    def submit(self, request: Request) -> AsyncIterator[TokenOutput]:
+    def submit(
+        self, request: Request, forks: Sequence[Fork] = ()
+    ) -> Sequence[AsyncIterator[TokenOutput]]:
         """See `EngineClient`.
 
         Raises:
-            ValueError: The request id is in use.
+            ValueError: A request id is in use.
         """
-        if request.request_id in self._streams:
-            raise ValueError(f"request id {request.request_id} is in use")
-        self._send(AddRequest(request=request))
+        ids = [request.request_id, *(fork.request_id for fork in forks)]
+        if len(streams := {each: TokenStream() for each in ids}) < len(ids):
+            raise ValueError("a request id is given twice")
+        if used := self._streams.keys() & streams.keys():
+            raise ValueError(f"request id {min(used)} is in use")
+        self._send(AddRequest(request, tuple(forks)))
         self._last_submit_s = time.monotonic()
-        stream = self._streams[request.request_id] = TokenStream()
-        return stream
+        self._streams |= streams
+        return tuple(streams.values())
 
     def abort(self, request_id: int) -> None:
         """See `EngineClient`."""

@@ -40,6 +40,7 @@ from paceline_engine.scheduler.output import SchedulerOutput
 from paceline_engine.scheduler.scheduler import RequestRefusedError, Scheduler
 
 HEARTBEAT_S = 1.0
+_Order = AbortRequests | ApplyTunables | ClearCache | Shutdown
 MESSAGES_A_TURN = 256
 
 _log = logging.getLogger(__name__)
@@ -78,6 +79,7 @@ class EngineLoop:
         self._runner = runner
         self._channel = channel
         self._clock = clock
+        self._family: Iterator[Request] = iter(())  # of a message that is not taken whole yet
         self._busy_since: float | None = None  # end of the step before, while work goes on
         self._is_shut_down = False
         self._is_audited = True
@@ -103,11 +105,11 @@ class EngineLoop:
 
     def _take_messages(self) -> bool:
         has_news = False
-        for message in islice(self._channel.pending(), MESSAGES_A_TURN):
+        for message in islice(self._arrivals(), MESSAGES_A_TURN):
             has_news = True
             match message:
-                case AddRequest():
-                    self._add(message.request)
+                case Request():
+                    self._add(message)
                 case AbortRequests():
                     self._scheduler.abort(message.request_ids, self._clock.now())
                 case ApplyTunables():
@@ -119,6 +121,18 @@ class EngineLoop:
                 case _:
                     assert_never(message)
         return has_news
+
+    def _arrivals(self) -> Iterator[Request | _Order]:
+        """What was sent, in its order; a message of many requests may take several turns."""
+        for request in self._family:  # not `yield from`: what is left must outlive the turn
+            yield request
+        for message in self._channel.pending():
+            if isinstance(message, AddRequest):
+                self._family = message.requests()
+                for request in self._family:
+                    yield request
+            else:
+                yield message
 
     def _add(self, request: Request) -> None:
         try:

@@ -107,14 +107,10 @@ class Call:
             bad_words=self._bad_words,
         )
         view: PromptView | None = None
-        parent_id: int | None = None
         for choice, ticket in zip(choices, tickets, strict=True):
             if choice.index == 0:
-                view, parent_id = self._view(choice.prompt), None
-            generation = self._generation(choice, ticket, view, parent_id)
-            if choice.index == 0:
-                parent_id = generation.request_id
-            self._generations.append(generation)
+                view = self._view(choice.prompt)
+            self._generations.append(self._generation(choice, ticket, view))
 
     def __exit__(
         self,
@@ -156,11 +152,18 @@ class Call:
             ApiError: The engine failed, or cannot do what the body asks.
         """
         try:
+            self._submit()
             async for indexed in _merge(self._generations):
                 yield indexed
         except UnservableSettingsError:
             self._unfinished = "invalid"
             raise
+
+    def _submit(self) -> None:
+        choices = self._body.candidates
+        for at in range(0, len(self._generations), choices):
+            first, *others = self._generations[at : at + choices]
+            first.submit(others)
 
     def chosen(self, pieces: Mapping[int, Sequence[Piece]]) -> list[Piece]:
         """The whole answer's choices from all pieces of all outputs: the best of each prompt."""
@@ -191,16 +194,14 @@ class Call:
             scores=PromptScores() if scored else None,
         )
 
-    def _generation(
-        self, choice: Choice, ticket: Ticket, view: PromptView | None, parent_id: int | None
-    ) -> Generation:
+    def _generation(self, choice: Choice, ticket: Ticket, view: PromptView | None) -> Generation:
         order = Order(
             choice=choice,
             body=self._body,
             stops=self._stops,
             caller=self._caller,
             view=view,
-            parent_id=parent_id,
+            is_fork=choice.index > 0,
             position=len(self._generations),
             received_at=self._received_at,
             stall=self._stall,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from paceline_engine.client import EngineDeadError
-from paceline_engine.message import TokenOutput
+from paceline_engine.message import Fork, TokenOutput
 from paceline_engine.request import Fault, FinishReason, Request
 from paceline_engine.server.caller import Caller
 from paceline_engine.server.choices import Choice
@@ -49,7 +49,7 @@ class Order:
         stops: Its stop strings.
         caller: Whose it is.
         view: How the prompt is shown; None where nothing of it is.
-        parent_id: Engine request of the same prompt's choice 0; None for choice 0 itself.
+        is_fork: Whether it is another choice of a prompt than the first.
         position: Place among the call's outputs.
         received_at: Monotonic time of the call's first byte.
         stall: Time in which the call's client did not read.
@@ -60,13 +60,13 @@ class Order:
     stops: StopAutomaton
     caller: Caller
     view: PromptView | None
-    parent_id: int | None
+    is_fork: bool
     position: int
     received_at: float
     stall: Stall
 
     def request(self, request_id: int) -> Request:
-        """For the engine."""
+        """For the engine; of a fork it needs no more than `Fork`."""
         return Request(
             request_id=request_id,
             prompt_token_ids=self.choice.prompt.token_ids,
@@ -74,7 +74,6 @@ class Order:
             tier=self.body.tier,
             cache_scope=self.caller.cache_scope,
             deadline_s=self.caller.deadline_s,
-            parent_id=self.parent_id,
         )
 
     def identity(self) -> Identity:
@@ -118,6 +117,7 @@ class Generation:
             shares_prompt=ticket.shares_prompt,
             stall=order.stall,
         )
+        self._outputs: AsyncIterator[TokenOutput] | None = None
         self._opening: Opening | None = None
         self._is_first = True
         self._is_open = True
@@ -137,6 +137,11 @@ class Generation:
         )
 
     @property
+    def seed(self) -> int:
+        """Of its own, among the prompt's choices."""
+        return self._order.choice.sampling.seed
+
+    @property
     def prompt_tokens(self) -> int:
         """Length of the prompt."""
         return len(self._order.choice.prompt.token_ids)
@@ -146,8 +151,27 @@ class Generation:
         """Tokens of the answer so far."""
         return self._meter.output_tokens
 
+    def submit(self, siblings: Sequence[Generation]) -> None:
+        """Hands the engine the prompt, once for this choice and for those that fork it.
+
+        Args:
+            siblings: The other choices of the prompt.
+
+        Raises:
+            UnavailableError: The engine is dead.
+        """
+        if self._has_left:
+            return
+        forks = [Fork(each.request_id, each.seed) for each in siblings]
+        try:
+            outputs = self._client.submit(self._order.request(self.request_id), forks)
+        except EngineDeadError as error:
+            raise _gone(error) from error
+        for generation, each in zip((self, *siblings), outputs, strict=True):
+            generation._outputs = each  # noqa: SLF001 a sibling's
+
     async def pieces(self) -> AsyncIterator[Piece]:
-        """Runs the choice; ends after the piece with a finish reason.
+        """Follows the choice, once submitted; ends after the piece with a finish reason.
 
         Raises:
             AbandonedError: `cancel` was called.
@@ -155,10 +179,10 @@ class Generation:
             UnservableSettingsError: The body's own settings leave no token to draw.
             UnavailableError: The engine is dead.
         """
-        if self._has_left:
+        if self._has_left or self._outputs is None:
             raise AbandonedError
         try:
-            async for output in self._client.submit(self._order.request(self.request_id)):
+            async for output in self._outputs:
                 piece = self._take(output)
                 if self._is_first:
                     await self._open()
@@ -170,7 +194,7 @@ class Generation:
                 if piece.finish_reason:
                     return
         except EngineDeadError as error:
-            raise UnavailableError(f"the engine is gone: {error}") from error
+            raise _gone(error) from error
 
     def handed(self, piece: Piece) -> None:
         """The piece is about to be handed to the connection."""
@@ -236,7 +260,7 @@ class Generation:
             self.cached_tokens = output.cached_tokens
             self._meter.cached(output.cached_tokens)
         self._ticket.start()
-        if self._is_first and self._order.parent_id is None and self._order.view:
+        if self._is_first and not self._order.is_fork and self._order.view:
             self._order.view.tell(output.prompt_logprobs)
 
     def _push(self, output: TokenOutput) -> None:
@@ -260,6 +284,10 @@ class Generation:
 
     def _last(self, reason: FinishReason, stop: str | int | None) -> Piece:
         return replace(self._text.take_all(), finish_reason=reason.value, stop_reason=stop)
+
+
+def _gone(error: EngineDeadError) -> UnavailableError:
+    return UnavailableError(f"the engine is gone: {error}")
 
 
 def _failure(output: TokenOutput) -> ApiError:
