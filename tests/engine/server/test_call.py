@@ -95,7 +95,7 @@ async def run(call: Call) -> list[Piece]:
             pieces.setdefault(index, []).append(piece)
             call.handed(index, piece)
             call.written(index, piece)
-    return call.chosen(pieces)
+    return await call.chosen(pieces)
 
 
 def one_token(request: Request) -> list[TokenOutput]:

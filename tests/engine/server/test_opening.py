@@ -1,12 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
 from paceline_engine.server.choices import Prompt
-from paceline_engine.server.opening import PromptScores, PromptView, echoed, token_offsets
-from paceline_engine.tokenizer import Tokenizer, load_tokenizer
+from paceline_engine.server.opening import (
+    LONG_PROMPT_TOKENS,
+    PromptScores,
+    PromptView,
+    echoed,
+    read_out,
+    token_offsets,
+)
+from paceline_engine.tokenizer import IncrementalDecoder, Tokenizer, load_tokenizer
 from paceline_engine.tokenizer.vocabulary import SpecialToken, Vocabulary
 
 BYTES = load_tokenizer(None)
@@ -53,3 +61,23 @@ async def test_all_choices_wait_for_the_scores() -> None:
     view.tell(())
     openings = await asyncio.gather(*waiting)
     assert {(each.text, each.offsets) for each in openings} == {("ab", (0, 1))}
+
+
+@pytest.mark.parametrize("tokens", [3, LONG_PROMPT_TOKENS + 1])
+async def test_prompts_are_read_out_before_they_are_shown(tokens: int) -> None:
+    """Long ones in a thread: the event loop has its turns meanwhile."""
+    threads: set[int] = set()
+
+    class Watched(Tokenizer):
+        def incremental_decoder(self, *, skip_special: bool = True) -> IncrementalDecoder:
+            threads.add(threading.get_ident())
+            return super().incremental_decoder(skip_special=skip_special)
+
+    tokenizer = Watched(BYTES.vocabulary, lambda text: list(text.encode()))
+    (shown,) = await read_out([Prompt(token_ids=(97,) * tokens)], tokenizer, scored=True)
+    assert (shown.text, shown.offsets) == ("a" * tokens, tuple(range(tokens)))
+    assert (threading.get_ident() in threads) is (tokens <= LONG_PROMPT_TOKENS)
+    threads.clear()
+    view = PromptView(shown, tokenizer, echoes=True, scores=PromptScores())
+    assert view.text == shown.text
+    assert threads == set()

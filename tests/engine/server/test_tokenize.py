@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
-from fastapi import Request
+from fastapi import FastAPI, Request
+from starlette.types import ASGIApp
 
 from paceline_engine.server.error_routes import bare_app
 from paceline_engine.server.tokenize_routes import TokenizeRoutes
@@ -127,14 +129,24 @@ class _Port:
         return parse_body(model, await request.body(), self.context)
 
 
-def routes_of(encode: Callable[[str], list[int]]) -> httpx.AsyncClient:
+def routes_app(
+    encode: Callable[[str], list[int]], decode: Callable[..., str] | None = None
+) -> FastAPI:
     table = tuple(bytes([byte]) * 4 for byte in range(256))
     vocabulary = Vocabulary(token_bytes=table, specials=(), eos_token_ids=())
-    port: Any = _Port(Tokenizer(vocabulary, encode))
+    tokenizer = Tokenizer(vocabulary, encode)
+    if decode is not None:
+        tokenizer.decode = decode  # type: ignore[method-assign]
+    port: Any = _Port(tokenizer)
     app, routes = bare_app("test"), TokenizeRoutes(port)
     for route in (routes.tokenize, routes.detokenize):
         app.add_api_route(f"/{route.__name__}", route, methods=["POST"], response_model=None)
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
+    return app
+
+
+def routes_of(encode: Callable[[str], list[int]]) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(routes_app(encode))
+    return httpx.AsyncClient(transport=transport, base_url="http://test")
 
 
 @pytest.mark.behaviour(
@@ -183,3 +195,64 @@ async def test_two_long_texts_at_a_time() -> None:
         answers = await asyncio.gather(*long, short)
     assert all(answer.json()["count"] == 1 for answer in answers)
     assert max(seen) == 2
+
+
+class _Caller:
+    """An ASGI client that can leave."""
+
+    def __init__(self, app: ASGIApp, path: str, body: object) -> None:
+        self._app, self._path = app, path
+        self._messages = asyncio.Queue[Any]()
+        raw = json.dumps(body).encode()
+        self._messages.put_nowait({"type": "http.request", "body": raw, "more_body": False})
+
+    def leave(self) -> None:
+        self._messages.put_nowait({"type": "http.disconnect"})
+
+    async def run(self) -> None:
+        scope = {"type": "http", "method": "POST", "path": self._path, "headers": [],
+                 "query_string": b"", "state": {}}  # fmt: skip
+        await self._app(scope, self._messages.get, self._ignore)
+
+    async def _ignore(self, _message: Any) -> None:
+        """Nobody reads."""
+
+
+LONG = {
+    "/tokenize": lambda mark: {"prompt": mark * 10_000},
+    "/detokenize": lambda mark: {"tokens": [ord(mark)] * 10_000},
+}
+
+
+@pytest.mark.behaviour(
+    "a call to /tokenize or /detokenize whose client leaves gives its place back, waiting or not",
+    report="llama.cpp #24496, #11720: queued requests of gone clients still ran",
+)
+@pytest.mark.parametrize("path", LONG)
+async def test_whoever_leaves_gives_its_place_back(path: str) -> None:
+    worked, may_end = list[str](), threading.Event()
+
+    def hold(mark: str) -> None:
+        worked.append(mark)
+        assert may_end.wait(WITHIN_S)
+
+    def encode(text: str) -> list[int]:
+        hold(text[0])
+        return [0]
+
+    def decode(ids: Sequence[int], **_: Any) -> str:
+        hold(chr(ids[0]))
+        return ""
+
+    app = routes_app(encode, decode)
+    callers = [_Caller(app, path, LONG[path](mark)) for mark in "abcd"]
+    tasks = [asyncio.create_task(each.run()) for each in callers]
+    async with asyncio.timeout(WITHIN_S):
+        while len(worked) < 2:  # noqa: ASYNC110 threads tell of no event
+            await asyncio.sleep(0.01)
+        callers[2].leave()  # waits
+        await tasks[2]
+        callers[0].leave()  # is worked on, and nothing can stop its thread
+        may_end.set()
+        await asyncio.gather(*tasks)
+    assert sorted(worked) == ["a", "b", "d"]

@@ -97,7 +97,7 @@ class WholeAnswer(Answer):
             pieces.setdefault(index, []).append(piece)
             self._call.handed(index, piece)
             self._call.written(index, piece)
-        body = await self._shape.whole(self._call.chosen(pieces), self._call.usage)
+        body = await self._shape.whole(await self._call.chosen(pieces), self._call.usage)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
@@ -143,9 +143,7 @@ class EventStream(Answer):
             await send({"type": "http.response.start", "status": 200, "headers": EVENT_HEADERS})
         is_first = index not in self._begun
         self._begun.add(index)
-        if is_first:
-            await self._shape.prepare(piece)
-        chunk = self._shape.chunk(index, piece, is_first=is_first, usage=self._usage(index))
+        chunk = await self._shape.chunk(index, piece, is_first=is_first, usage=self._usage(index))
         await send({"type": "http.response.body", "body": event(chunk), "more_body": True})
         self._call.written(index, piece)
 

@@ -20,6 +20,7 @@ from paceline_engine.server.error_routes import bare_app
 from paceline_engine.server.errors import ModelNotFoundError
 from paceline_engine.server.gate import Gate
 from paceline_engine.server.model_wire import ModelCard, ModelList, model_card
+from paceline_engine.server.opening import read_out
 from paceline_engine.server.prompts import (
     chat_prompt,
     check_fits,
@@ -166,6 +167,9 @@ class _Routes:
             check_fits(prompt, self._port.context, "messages" if is_chat else "prompt")
         check_scored(body, prompts, copies=1 if is_chat else body.choices)
         bad_words = await encode_bad_words(body.bad_words or (), self._service.tokenizer)
+        if body.echoes:
+            scored = body.needed_prompt_logprobs() is not None
+            prompts = await read_out(prompts, self._service.tokenizer, scored=scored)
         received_at = request.scope["state"]["received_at"]
         call = Call(self._service, body, prompts, received_at, caller=caller, bad_words=bad_words)
         if not body.stream:

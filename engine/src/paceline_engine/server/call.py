@@ -165,9 +165,15 @@ class Call:
             first, *others = self._generations[at : at + choices]
             first.submit(others)
 
-    def chosen(self, pieces: Mapping[int, Sequence[Piece]]) -> list[Piece]:
-        """The whole answer's choices from all pieces of all outputs: the best of each prompt."""
-        wholes = [join(pieces[index]) for index in sorted(pieces)]
+    async def chosen(self, pieces: Mapping[int, Sequence[Piece]]) -> list[Piece]:
+        """The whole answer's choices from all pieces of all outputs: the best of each prompt.
+
+        The event loop gets its turns between outputs.
+        """
+        wholes = []
+        for index in sorted(pieces):
+            wholes.append(join(pieces[index]))
+            await asyncio.sleep(0)
         candidates, choices = self._body.candidates, self._body.choices
         if candidates == choices:
             return wholes

@@ -23,11 +23,13 @@ class Prompt:
 
     Attributes:
         token_ids: What the engine computes.
-        text: As given; None where ids were given.
+        text: As given; None where ids were given and nobody has read them out.
+        offsets: Where each token begins in the text; None where nobody has looked.
     """
 
     token_ids: TokenIds
     text: str | None = None
+    offsets: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 from paceline_engine.message import TokenLogprobs
 from paceline_engine.server.choices import Prompt
 from paceline_engine.server.piece import Opening
 from paceline_engine.tokenizer import Tokenizer
+
+LONG_PROMPT_TOKENS: Final = 1024
+"""From here on a thread reads prompts out, so that streams go on."""
 
 
 class PromptScores:
@@ -51,7 +56,7 @@ class PromptView:
         self._offsets: tuple[int, ...] = ()
         self._opening: Opening | None = None
         if echoes and scores is not None:
-            self._offsets = token_offsets(prompt.token_ids, self.text, tokenizer)
+            self._offsets = offsets_of(prompt, self.text, tokenizer)
 
     def tell(self, scores: tuple[TokenLogprobs, ...]) -> None:
         """The first choice's engine output has come."""
@@ -69,6 +74,36 @@ class PromptView:
                 scores=scores,
             )
         return self._opening
+
+
+async def read_out(
+    prompts: Sequence[Prompt], tokenizer: Tokenizer, *, scored: bool
+) -> list[Prompt]:
+    """Prompts that are to be echoed, with their texts; long ones are read in a thread.
+
+    Args:
+        prompts: Of one call.
+        tokenizer: The model's.
+        scored: Whether the places of tokens in the texts are needed too.
+    """
+
+    def read(prompt: Prompt) -> Prompt:
+        text = echoed(prompt, tokenizer)
+        offsets = offsets_of(prompt, text, tokenizer) if scored else None
+        return replace(prompt, text=text, offsets=offsets)
+
+    def work() -> list[Prompt]:
+        return [read(prompt) for prompt in prompts]
+
+    is_long = sum(len(prompt.token_ids) for prompt in prompts) > LONG_PROMPT_TOKENS
+    return await asyncio.to_thread(work) if is_long else work()
+
+
+def offsets_of(prompt: Prompt, text: str, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Where each token of a prompt begins in its text."""
+    if prompt.offsets is not None:
+        return prompt.offsets
+    return token_offsets(prompt.token_ids, text, tokenizer)
 
 
 def echoed(prompt: Prompt, tokenizer: Tokenizer) -> str:

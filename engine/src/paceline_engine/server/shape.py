@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
@@ -25,9 +25,14 @@ from paceline_engine.server.answer_wire import (
     TextLogprobs,
     Usage,
 )
-from paceline_engine.server.logprob_view import chat_logprobs, drawn, text_logprobs
+from paceline_engine.server.logprob_json import (
+    EchoedColumns,
+    chat_array,
+    drawn_columns,
+    echoed_columns,
+    prompt_array,
+)
 from paceline_engine.server.piece import Opening, Piece
-from paceline_engine.server.prompt_json import EchoedColumns, echoed_columns, prompt_array
 from paceline_engine.server.token_texts import TokenTexts
 
 ChunkUsage = Usage | UnsetType | None
@@ -85,19 +90,19 @@ class View:
             scores = await prompt_array(self.texts, self.prompt_logprobs, opening)
         self._written[id(opening)] = _WrittenPrompt(opening, echo, scores)
 
-    def of_text(self, piece: Piece) -> TextLogprobs | None:
+    async def of_text(self, piece: Piece) -> TextLogprobs | None:
         """Log-probabilities of a completion's piece, an echoed prompt's first."""
         if self.logprobs is None:
             return None
-        own = text_logprobs(self.texts, self.logprobs, drawn(piece.scored))
+        own = await drawn_columns(self.texts, self.logprobs, piece.scored)
         written = self._written.get(id(piece.opening))
         return written.echo.continued(own) if written and written.echo else own
 
-    def of_chat(self, piece: Piece) -> ChatLogprobs | None:
+    async def of_chat(self, piece: Piece) -> ChatLogprobs | None:
         """Log-probabilities of a chat's piece."""
         if self.logprobs is None:
             return None
-        return chat_logprobs(self.texts, self.logprobs, piece.scored)
+        return await chat_array(self.texts, self.logprobs, piece.scored)
 
     def of_prompt(self, opening: Opening | None) -> PromptLogprobs | UnsetType:
         """Log-probabilities of the prompt."""
@@ -116,15 +121,11 @@ class View:
 class Shape(Protocol):
     """Writes the JSON of one call's answer."""
 
-    async def prepare(self, piece: Piece) -> None:
-        """Writes what a piece shows of its prompt, if anything; comes before its `chunk`."""
-        ...
-
     async def whole(self, choices: Sequence[Piece], usage: Usage) -> bytes:
-        """The whole answer; the event loop gets its turns between choices."""
+        """The whole answer; the event loop gets its turns meanwhile."""
         ...
 
-    def chunk(self, index: int, piece: Piece, *, is_first: bool, usage: ChunkUsage) -> bytes:
+    async def chunk(self, index: int, piece: Piece, *, is_first: bool, usage: ChunkUsage) -> bytes:
         """One piece of a choice.
 
         Args:
@@ -145,12 +146,12 @@ _Choice = TypeVar("_Choice", TextChoice, ChatChoice)
 
 
 async def _one_by_one(
-    write: Callable[[int, Piece], _Choice], view: View, choices: Sequence[Piece]
+    write: Callable[[int, Piece], Awaitable[_Choice]], view: View, choices: Sequence[Piece]
 ) -> tuple[_Choice, ...]:
     written = []
     for index, piece in enumerate(choices):
         await view.prepare(piece.opening)
-        written.append(write(index, piece))
+        written.append(await write(index, piece))
         await asyncio.sleep(0)
     return tuple(written)
 
@@ -180,12 +181,12 @@ class CompletionShape(Shape):
             )
         )
 
-    def _choice(self, index: int, piece: Piece) -> TextChoice:
+    async def _choice(self, index: int, piece: Piece) -> TextChoice:
         view = self._view
         return TextChoice(
             index=index,
             text=piece.shown,
-            logprobs=view.of_text(piece),
+            logprobs=await view.of_text(piece),
             finish_reason=piece.finish_reason,
             stop_reason=piece.stop_reason,
             token_ids=view.ids(piece),
@@ -194,16 +195,13 @@ class CompletionShape(Shape):
         )
 
     @override
-    async def prepare(self, piece: Piece) -> None:
-        await self._view.prepare(piece.opening)
-
-    @override
     async def whole(self, choices: Sequence[Piece], usage: Usage) -> bytes:
         return self._answer(await _one_by_one(self._choice, self._view, choices), usage)
 
     @override
-    def chunk(self, index: int, piece: Piece, *, is_first: bool, usage: ChunkUsage) -> bytes:
-        return self._answer((self._choice(index, piece),), usage)
+    async def chunk(self, index: int, piece: Piece, *, is_first: bool, usage: ChunkUsage) -> bytes:
+        await self._view.prepare(piece.opening)
+        return self._answer((await self._choice(index, piece),), usage)
 
     @override
     def closing(self, usage: Usage) -> bytes:
@@ -241,19 +239,15 @@ class ChatShape(Shape):
             )
         )
 
-    def _choice(self, index: int, piece: Piece) -> ChatChoice:
+    async def _choice(self, index: int, piece: Piece) -> ChatChoice:
         return ChatChoice(
             index=index,
             message=AssistantMessage(content=piece.text),
-            logprobs=self._view.of_chat(piece),
+            logprobs=await self._view.of_chat(piece),
             finish_reason=piece.finish_reason,
             stop_reason=piece.stop_reason,
             token_ids=self._view.ids(piece),
         )
-
-    @override
-    async def prepare(self, piece: Piece) -> None:
-        await self._view.prepare(piece.opening)
 
     @override
     async def whole(self, choices: Sequence[Piece], usage: Usage) -> bytes:
@@ -272,11 +266,12 @@ class ChatShape(Shape):
         )
 
     @override
-    def chunk(self, index: int, piece: Piece, *, is_first: bool, usage: ChunkUsage) -> bytes:
+    async def chunk(self, index: int, piece: Piece, *, is_first: bool, usage: ChunkUsage) -> bytes:
+        await self._view.prepare(piece.opening)
         choice = ChatChunkChoice(
             index=index,
             delta=ChatDelta(content=piece.text, role="assistant" if is_first else UNSET),
-            logprobs=self._view.of_chat(piece) if piece.scored else None,
+            logprobs=await self._view.of_chat(piece) if piece.scored else None,
             finish_reason=piece.finish_reason,
             stop_reason=piece.stop_reason,
             token_ids=self._view.ids(piece),

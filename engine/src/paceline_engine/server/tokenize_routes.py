@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import nullcontext
-from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from fastapi import Request
 from starlette.responses import Response
@@ -29,8 +26,8 @@ from paceline_engine.server.tokenize_wire import (
     TokenizeRequest,
     check_count,
 )
+from paceline_engine.server.turns import Turns
 
-_Result = TypeVar("_Result")
 MOST_LONG: Final = 2  # that are worked on at a time; streams need the processors too
 
 
@@ -43,20 +40,22 @@ class TokenizeRoutes:
 
     def __init__(self, port: ApiPort) -> None:
         self._port = port
-        self._long = asyncio.Semaphore(MOST_LONG)
+        self._long = Turns(MOST_LONG)
 
     async def tokenize(self, request: Request) -> Response:
         """POST /tokenize."""
         self._port.check_key(request)
         body = await self._port.read(TokenizeRequest, request)
         check_model(body.model, self._port.model_name)
-        is_long = exceeds(body, LONG_TEXT_CHARS)
-        async with self._long if is_long else nullcontext():
-            await _run(partial(self._check_extent, body), is_long=is_long)
-            ids = await self._ids(body)
-            param = "prompt" if body.messages is None else "messages"
-            check_count(len(ids), self._port.context, param)
-            return await _run(partial(self._told, body, ids), is_long=is_long)
+        if not exceeds(body, LONG_TEXT_CHARS):
+            self._check_extent(body)
+            return self._told(body, await self._counted_ids(body))
+        async with self._long.take(request) as turn:
+            await asyncio.to_thread(self._check_extent, body)
+            turn.check()
+            ids = await self._counted_ids(body)
+            turn.check()
+            return await asyncio.to_thread(self._told, body, ids)
 
     async def detokenize(self, request: Request) -> Response:
         """POST /detokenize."""
@@ -64,9 +63,10 @@ class TokenizeRoutes:
         body = await self._port.read(DetokenizeRequest, request)
         check_model(body.model, self._port.model_name)
         check_ids(body.tokens, self._port.service.tokenizer.vocab_size, "tokens")
-        is_long = len(body.tokens) >= LONG_TEXT_CHARS
-        async with self._long if is_long else nullcontext():
-            return await _run(partial(self._untold, body), is_long=is_long)
+        if len(body.tokens) < LONG_TEXT_CHARS:
+            return self._untold(body)
+        async with self._long.take(request):
+            return await asyncio.to_thread(self._untold, body)
 
     def _check_extent(self, body: TokenizeRequest) -> None:
         """Refuses what has too many tokens, by its bytes, before it is encoded."""
@@ -76,6 +76,12 @@ class TokenizeRoutes:
             param, given = "messages", (body.messages, body.tools, body.chat_template_kwargs)
         least = least_tokens(given, self._port.service.tokenizer)
         check_count(least, self._port.context, param, " at least")
+
+    async def _counted_ids(self, body: TokenizeRequest) -> tuple[int, ...]:
+        ids = await self._ids(body)
+        param = "prompt" if body.messages is None else "messages"
+        check_count(len(ids), self._port.context, param)
+        return ids
 
     async def _ids(self, body: TokenizeRequest) -> tuple[int, ...]:
         tokenizer = self._port.service.tokenizer
@@ -99,7 +105,3 @@ class TokenizeRoutes:
     def _untold(self, body: DetokenizeRequest) -> Response:
         text = self._port.service.tokenizer.decode(body.tokens, skip_special=False)
         return as_json(Detokenized(prompt=text))
-
-
-async def _run(work: Callable[[], _Result], *, is_long: bool) -> _Result:
-    return await asyncio.to_thread(work) if is_long else work()

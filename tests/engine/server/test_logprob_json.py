@@ -1,4 +1,4 @@
-"""A prompt's log-probabilities are written once and shown in every choice."""
+"""Log-probabilities are written in slices; a prompt's once, to be shown in every choice."""
 
 from __future__ import annotations
 
@@ -12,10 +12,22 @@ from typing_extensions import override
 
 from paceline_engine.message import TokenLogprobs
 from paceline_engine.server.answer_wire import Usage
-from paceline_engine.server.logprob_view import drawn, echoed, prompt_logprobs, text_logprobs
+from paceline_engine.server.logprob_json import (
+    SLICE_PLACES,
+    chat_array,
+    drawn_columns,
+    echoed_columns,
+    prompt_array,
+)
+from paceline_engine.server.logprob_view import (
+    chat_logprobs,
+    drawn,
+    echoed,
+    prompt_logprobs,
+    text_logprobs,
+)
 from paceline_engine.server.piece import Opening, Piece, ScoredToken
-from paceline_engine.server.prompt_json import SLICE_PLACES, echoed_columns, prompt_array
-from paceline_engine.server.shape import CompletionShape, Head, View
+from paceline_engine.server.shape import ChatShape, CompletionShape, Head, Shape, View
 from paceline_engine.server.token_texts import TokenTexts
 from paceline_engine.tokenizer import load_tokenizer
 
@@ -94,3 +106,62 @@ async def test_choices_share_what_is_written_of_their_prompt() -> None:
     assert more_turns >= turns + 49
     for choice in many["choices"]:
         assert {**choice, "index": 0} == single["choices"][0]
+
+
+TOP = 3
+
+
+def answer(tokens: int) -> Piece:
+    """A long one, with the best tokens at each place."""
+    scored = [
+        ScoredToken(TokenLogprobs(97 + i % 3, -i / 8, 1, ((97, -0.5), (98, -1.0), (99, -2.0))), i)
+        for i in range(tokens)
+    ]
+    return Piece(text="a" * tokens, scored=tuple(scored), finish_reason="length")
+
+
+def shapes(texts: TokenTexts) -> list[Shape]:
+    view, head = View(texts=texts, logprobs=TOP), Head(answer_id="i", created=0, model="m")
+    return [CompletionShape(head, view), ChatShape(head, view)]
+
+
+@pytest.mark.behaviour(
+    "an answer of any length with log-probabilities is written in slices, so that other streams "
+    "wait for no more than one slice",
+    report="own finding: a long answer with its best tokens was encoded in one go",
+)
+@pytest.mark.parametrize("which", [0, 1], ids=["completion", "chat"])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_another_stream_waits_for_a_slice_at_most(which: int, streamed: bool) -> None:
+    texts, work = Texts(), list[int]()
+    shape = shapes(texts)[which]
+
+    async def other() -> None:
+        while True:
+            work.append(texts.asked)
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await asyncio.sleep(0)
+    long = answer(40 * SLICE_PLACES)
+    if streamed:
+        await shape.chunk(0, long, is_first=True, usage=None)
+    else:
+        await shape.whole([long, long], USAGE)
+    work.append(texts.asked)
+    task.cancel()
+    assert texts.asked >= 40 * SLICE_PLACES
+    gaps = [later - earlier for earlier, later in itertools.pairwise(work)]
+    assert max(gaps) <= SLICE_PLACES * (2 + TOP)  # its own text, twice, and those of the best
+
+
+@pytest.mark.parametrize("tokens", LENGTHS)
+async def test_slices_add_up_to_the_whole_answer(tokens: int) -> None:
+    texts, long = TokenTexts(load_tokenizer(None)), answer(tokens)
+    columns = await drawn_columns(texts, TOP, long.scored)
+    assert plain(columns) == plain(text_logprobs(texts, TOP, drawn(long.scored)))
+    array = await chat_array(texts, TOP, long.scored)
+    assert plain(array) == plain(chat_logprobs(texts, TOP, long.scored))
+    echo = await echoed_columns(texts, TOP, opening(tokens))
+    whole = text_logprobs(texts, TOP, [*echoed(opening(tokens)), *drawn(long.scored)])
+    assert plain(echo.continued(columns)) == plain(whole)

@@ -1,0 +1,137 @@
+"""The JSON of many log-probabilities, written so that the event loop gets its turns meanwhile.
+
+A long prompt or answer has a hundred thousand of them. Those of a prompt are written once and
+shown in every choice. What is written stands as `msgspec.Raw` in the place of the values, whose
+types the API's document keeps; a few are handed on as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+from msgspec import Raw
+
+from paceline_engine.server.answer_wire import (
+    ChatLogprobs,
+    ChatTokenLogprob,
+    PromptLogprobs,
+    TextLogprobs,
+)
+from paceline_engine.server.logprob_view import (
+    Place,
+    chat_logprobs,
+    drawn,
+    echoed,
+    prompt_logprobs,
+    text_logprobs,
+)
+from paceline_engine.server.piece import Opening, ScoredToken
+from paceline_engine.server.token_texts import TokenTexts
+
+SLICE_PLACES: Final = 64
+"""Places that are written between two turns of the event loop."""
+
+_COLUMNS: Final = TextLogprobs.__struct_fields__
+_dump: Final = msgspec.json.encode
+_Item = TypeVar("_Item")
+
+
+class _Array:
+    """A JSON array, written part by part."""
+
+    def __init__(self, whole: bytes = b"[]") -> None:
+        self._parts: list[bytes] = []
+        self.append(whole)
+
+    def append(self, whole: bytes) -> None:
+        if whole != b"[]":
+            self._parts.append(whole[1:-1])
+
+    def extend(self, items: Sequence[object]) -> None:
+        if items:
+            self._parts.append(_dump(items)[1:-1])
+
+    def raw(self) -> Raw:
+        return Raw(b"[" + b",".join(self._parts) + b"]")
+
+
+class EchoedColumns:
+    """Columns of an echoed prompt, ready to be continued by those of an output.
+
+    Args:
+        columns: Each as a JSON array.
+    """
+
+    def __init__(self, columns: Mapping[str, Raw]) -> None:
+        self._columns = columns
+
+    def continued(self, rest: TextLogprobs) -> TextLogprobs:
+        """The prompt's places, then those of `rest`."""
+        joined: dict[str, Any] = {
+            name: _joined(self._columns[name], getattr(rest, name)) for name in _COLUMNS
+        }
+        return TextLogprobs(**joined)
+
+
+async def echoed_columns(texts: TokenTexts, top: int, opening: Opening) -> EchoedColumns:
+    """Columns of a completion that begins with its prompt; see `text_logprobs`."""
+    return EchoedColumns(await _columns(texts, top, echoed(opening)))
+
+
+async def drawn_columns(texts: TokenTexts, top: int, scored: Sequence[ScoredToken]) -> TextLogprobs:
+    """Columns of a completion's output; see `text_logprobs`."""
+    if len(scored) <= SLICE_PLACES:
+        return text_logprobs(texts, top, drawn(scored))
+    columns: dict[str, Any] = dict(await _columns(texts, top, drawn(scored)))
+    return TextLogprobs(**columns)
+
+
+async def chat_array(texts: TokenTexts, top: int, scored: Sequence[ScoredToken]) -> ChatLogprobs:
+    """Log-probabilities of a chat's output; see `chat_logprobs`."""
+    if len(scored) <= SLICE_PLACES:
+        return chat_logprobs(texts, top, scored)
+    array = _Array()
+    await _in_slices(
+        scored, lambda part: array.extend(chat_logprobs(texts, top, part).content or ())
+    )
+    return ChatLogprobs(content=cast("tuple[ChatTokenLogprob, ...]", array.raw()))
+
+
+async def prompt_array(texts: TokenTexts, top: int, opening: Opening) -> PromptLogprobs:
+    """Log-probabilities of a prompt; see `prompt_logprobs`."""
+    array = _Array()
+    await _in_slices(
+        (None, *opening.scores),
+        lambda scores: array.extend(prompt_logprobs(texts, top, scores)),
+    )
+    return cast("PromptLogprobs", array.raw())
+
+
+async def _columns(texts: TokenTexts, top: int, places: Sequence[Place]) -> dict[str, Raw]:
+    arrays = {name: _Array() for name in _COLUMNS}
+
+    def write(part: Sequence[Place]) -> None:
+        columns = text_logprobs(texts, top, part)
+        for name, array in arrays.items():
+            array.extend(getattr(columns, name))
+
+    await _in_slices(places, write)
+    return {name: array.raw() for name, array in arrays.items()}
+
+
+async def _in_slices(items: Sequence[_Item], write: Callable[[Sequence[_Item]], None]) -> None:
+    for first in range(0, len(items), SLICE_PLACES):
+        write(items[first : first + SLICE_PLACES])
+        await asyncio.sleep(0)
+
+
+def _joined(head: Raw, tail: Sequence[object] | Raw) -> Raw:
+    array = _Array(bytes(head))
+    if isinstance(tail, Raw):
+        array.append(bytes(tail))
+    else:
+        array.extend(tail)
+    return array.raw()
