@@ -94,6 +94,9 @@ def deployment_status(replicas: int, generation: int) -> dict[str, Any]:
         "updatedReplicas": replicas,
         "readyReplicas": replicas,
         "availableReplicas": replicas,
+        "conditions": [
+            {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}
+        ],
     }
 
 

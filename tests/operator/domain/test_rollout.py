@@ -64,6 +64,24 @@ def test_strategy_can_be_read_back(strategy: RolloutStrategy) -> None:
     assert rollout.from_deployment(live) is strategy
 
 
+@pytest.mark.parametrize(
+    ("live", "complete"),
+    [
+        (None, False),
+        ({"metadata": {"generation": 1}}, False),
+        (deployment(), True),
+        (deployment(readyReplicas=0), True),
+        (deployment(observedGeneration=1), False),
+        (deployment(updatedReplicas=1), False),
+        (deployment(conditions=[{"type": "Progressing", "reason": "ReplicaSetUpdated"}]), False),
+        (deployment(conditions=[]), False),
+    ],
+    ids=["none", "unseen", "done", "unready", "not observed", "old pods", "under way", "unsaid"],
+)
+def test_is_complete(live: dict[str, Any] | None, complete: bool) -> None:
+    assert rollout.is_complete(live) is complete
+
+
 def test_a_deployment_that_gave_up_is_stuck() -> None:
     conditions = [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]
     assert rollout.is_stuck(deployment(conditions=conditions))

@@ -127,6 +127,59 @@ def test_stalled_needs_a_person() -> None:
     assert late == Verdict(TRUE, "ProgressDeadlineExceeded", "1 of 1 pods: exit code 2")
 
 
+LOOPING = replace(CRASHING, looping=True)
+
+STALLED: list[tuple[str, Sight, str | None]] = [
+    ("a first crash", sight(wanted=1, pods=(CRASHING,), rolled_out=True), None),
+    ("a loop", sight(wanted=2, pods=(A, LOOPING), rolled_out=True), "CrashLoop"),
+    (
+        "a loop that is ready for a moment",
+        sight(wanted=1, pods=(replace(LOOPING, ready=True),), rolled_out=True),
+        "CrashLoop",
+    ),
+    ("a rollout has its own deadline", sight(wanted=1, pods=(LOOPING,)), None),
+    (
+        "that passed",
+        sight(wanted=1, pods=(LOOPING,), stuck=True),
+        "ProgressDeadlineExceeded",
+    ),
+    (
+        "a pod in a loop that leaves",
+        sight(wanted=1, pods=(A, replace(LOOPING, deleting=True)), rolled_out=True),
+        None,
+    ),
+    ("over", sight(wanted=1, pods=(A,), rolled_out=True), None),
+    (
+        "the proxy",
+        sight(
+            wanted=1, pods=(A,), proxy_ready=False, proxy_stuck=True,
+            proxy_problem=Problem("CrashLoop", "exit code 1"),
+        ),
+        "CrashLoop",
+    ),
+    ("a proxy that is merely late", sight(wanted=1, proxy_ready=False, proxy_stuck=True), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("seen", "reason"), [c[1:] for c in STALLED], ids=[c[0] for c in STALLED])
+def test_stalled_by_what_keeps_ending(seen: Sight, reason: str | None) -> None:
+    verdict = verdicts.stalled(seen)
+    assert (None if verdict is None else verdict.reason) == reason
+
+
+def test_a_crash_loop_is_told_with_its_own_words() -> None:
+    """The most frequent problem of a fleet may be another one."""
+    pods = (A, ROOMLESS, replace(ROOMLESS, name="d"), LOOPING)
+    verdict = verdicts.stalled(sight(wanted=4, pods=pods, rolled_out=True))
+    assert verdict == Verdict(TRUE, "CrashLoop", "1 of 4 pods: exit code 2")
+
+
+def test_a_pod_in_a_loop_that_is_ready_makes_no_fleet_ready() -> None:
+    ready = replace(LOOPING, ready=True)
+    verdict = verdicts.ready(sight(wanted=2, pods=(A, ready), was_ready=True, ready_before=2))
+    assert (verdict.status, verdict.reason) == (FALSE, "CrashLoop")
+
+
 def test_an_engine_that_runs_again_before_it_ends_again_is_stalled_too() -> None:
     """The deadline is the Deployment's; the cause must be there when it passes."""
     item = pod_object("chat", "c", ready=False)

@@ -13,7 +13,14 @@ from kubernetes_asyncio.client import Configuration
 
 from paceline_operator.domain.names import LABEL_SERVICE
 from paceline_operator.handlers import watch
-from paceline_operator.kube.resource import AUTOSCALER, INFERENCE_SERVICE, POD
+from paceline_operator.kube.resource import (
+    AUTOSCALER,
+    CHILDREN,
+    INFERENCE_SERVICE,
+    POD,
+    SECRET,
+    Resource,
+)
 from paceline_operator.kube.store import Key, Store
 from paceline_operator.reconcile.queue import WorkQueue
 
@@ -79,8 +86,41 @@ def test_keda_is_watched_only_where_it_is_installed(queue: WorkQueue[Key]) -> No
     assert "scaledobjects" in handlers(Store(), queue, has_keda=True)
 
 
-def test_secrets_are_never_watched(queue: WorkQueue[Key]) -> None:
-    assert "secrets" not in handlers(Store(), queue)
+async def test_of_a_secret_only_its_version_is_kept(queue: WorkQueue[Key]) -> None:
+    store = Store()
+    seen = event("ADDED", "s", **{LABEL_SERVICE: "chat"})
+    seen["object"] |= {"data": {"token": "aHVudGVyMg=="}, "stringData": {"token": "hunter2"}}
+    await handlers(store, queue)["secrets"](event=seen)
+    assert await asyncio.wait_for(queue.get(), 2) == ("d", "chat")
+    kept = store.get(SECRET, "d", "s")
+    assert kept is not None
+    assert sorted(kept) == ["apiVersion", "kind", "metadata"]
+
+
+@pytest.mark.behaviour(
+    "whatever becomes of a child, its service is asked for at once",
+    report="a deleted admin Secret came back only after five minutes",
+)
+@pytest.mark.parametrize("kind", CHILDREN, ids=lambda kind: kind.plural)
+@pytest.mark.parametrize(
+    ("change", "labels", "asked"),
+    [
+        ("DELETED", {LABEL_SERVICE: "chat"}, {("d", "chat")}),
+        ("MODIFIED", {LABEL_SERVICE: "chat"}, {("d", "chat")}),
+        ("MODIFIED", {LABEL_SERVICE: "other"}, {("d", "chat"), ("d", "other")}),
+        ("MODIFIED", {}, {("d", "chat")}),
+    ],
+    ids=["deleted", "changed", "relabelled", "unlabelled"],
+)
+async def test_a_change_of_a_child(
+    queue: WorkQueue[Key], kind: Resource, change: str, labels: dict[str, str], asked: set[Key]
+) -> None:
+    feed = handlers(Store(), queue)[kind.plural]
+    await feed(event=event(None, "c", **{LABEL_SERVICE: "chat"}))
+    queue.done(await asyncio.wait_for(queue.get(), 2))
+    await feed(event=event(change, "c", **labels))
+    assert len(queue) == len(asked)
+    assert {await asyncio.wait_for(queue.get(), 2) for _ in asked} == asked
 
 
 def test_kopf_is_told_to_write_nothing() -> None:
@@ -99,10 +139,13 @@ def test_a_watch_is_never_given_up() -> None:
     assert max(pauses) <= 12
 
 
-def test_children_are_selected_by_the_server() -> None:
+@pytest.mark.parametrize("kind", [*CHILDREN, POD], ids=lambda kind: kind.plural)
+def test_children_are_selected_by_the_server(kind: Resource) -> None:
     selectors = watch.settings().watching.label_selectors
-    pods = kopf.Resource("", "v1", "pods")
-    assert selectors.collect(pods) == ["app.kubernetes.io/managed-by=paceline,paceline.dev/service"]
+    asked = kopf.Resource(kind.group, kind.version, kind.plural)
+    assert selectors.collect(asked) == [
+        "app.kubernetes.io/managed-by=paceline,paceline.dev/service"
+    ]
 
 
 async def test_kopf_gets_the_clients_credentials() -> None:

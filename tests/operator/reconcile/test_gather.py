@@ -11,7 +11,7 @@ from typing_extensions import override
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.kube.errors import UnavailableError
-from paceline_operator.kube.resource import INFERENCE_SERVICE, POD
+from paceline_operator.kube.resource import DEPLOYMENT, INFERENCE_SERVICE, POD
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import RefusedError
 from paceline_operator.reconcile.gather import RESYNC_S, RETRY_S, gather
@@ -117,6 +117,20 @@ async def test_a_pod_that_lost_its_label_stops_nothing(
     assert seen is not None
     assert [pod.name for pod in seen.pods] == ["chat-a"]
     assert seen.proxy_problem is None
+
+
+@pytest.mark.parametrize(("owner", "seen_as"), [("u", 7), ("before", None), (None, None)])
+async def test_what_merely_carries_our_labels_is_no_child(
+    ctx: Context, owner: str | None, seen_as: int | None
+) -> None:
+    owners = [] if owner is None else [{"uid": owner, "kind": "InferenceService", "name": "chat"}]
+    metadata = {"name": "chat", "namespace": "d", "uid": "x", "resourceVersion": "8",
+                "labels": {"paceline.dev/service": "chat"}, "ownerReferences": owners}  # fmt: skip
+    ctx.store.put(DEPLOYMENT, {"metadata": metadata, "spec": {"replicas": 7}})
+    ctx.session(KEY).resynced_at_s = NOW_S
+    found = await gather(ctx, KEY)
+    assert found is not None
+    assert (found.scale, ("Deployment", "chat") in found.children) == (seen_as, owner == "u")
 
 
 async def test_a_memory_of_another_form_is_none(ctx: Context) -> None:

@@ -15,11 +15,13 @@ from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory, load_memory
 from paceline_operator.domain import tunables
+from paceline_operator.kube.apply import ForeignChildError
 from paceline_operator.kube.client import KubeClient, Object
 from paceline_operator.kube.errors import InvalidError, KubeError, UnavailableError
 from paceline_operator.kube.event import EventRecorder
 from paceline_operator.kube.store import Store
 from paceline_operator.metrics import HttpFetch
+from paceline_operator.reconcile import children
 from paceline_operator.reconcile import tick as passes
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import EngineAdmin
@@ -185,6 +187,25 @@ async def test_a_spec_the_server_refuses_leaves_no_move_behind(
     assert (session.memory, session.target, session.unpublished) == (Memory(), 2, ())
     assert (written.get("decisions", []), written["desiredReplicas"]) == ([], 2)
     assert written["budget"]["revision"] == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "delay_s"),
+    [
+        (ForeignChildError("Secret chat-admin exists"), passes.NAME_TAKEN_S),
+        (InvalidError("restartPolicy"), passes.IDLE_S),
+    ],
+)
+async def test_a_name_that_is_taken_is_looked_at_again_soon(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, error: KubeError, delay_s: float
+) -> None:
+    async def refuse(*_: Any) -> int:
+        raise error
+
+    gathers(monkeypatch, ctx, changing())
+    monkeypatch.setattr(children, "bring_about", refuse)
+    assert await passes.tick(ctx, KEY) == delay_s
+    assert passes.NAME_TAKEN_S <= 5
 
 
 async def test_a_new_generation_keeps_the_record_of_recommendations(

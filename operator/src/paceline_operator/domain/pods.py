@@ -15,6 +15,8 @@ from paceline_operator.domain.names import (
 )
 
 UNSCHEDULABLE = "Unschedulable"
+CRASH_LOOP = "CrashLoop"
+BACK_OFF = "CrashLoopBackOff"
 FINISHED = frozenset({"Succeeded", "Failed"})
 _IMAGE_REASONS = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"}
@@ -51,6 +53,7 @@ class PodView:
         incarnation: UID and restarts: another value is another process.
         draining_since_s: Mark of a drained scale-in, None without one.
         problem: What keeps it from serving, where that is known.
+        looping: Whether it is in a crash loop, though it may be ready for a moment.
         creating_since_s: Since when it has a node and none of its containers, else None.
         hint: What to say of it where it is late for no known problem.
         version: resourceVersion.
@@ -68,6 +71,7 @@ class PodView:
     incarnation: str = ""
     draining_since_s: float | None = None
     problem: Problem | None = None
+    looping: bool = False
     creating_since_s: float | None = None
     hint: str = ""
     version: str = ""
@@ -147,7 +151,8 @@ def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     return next(found, {})
 
 
-def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Statuses of all containers of a pod."""
     return [
         *(status.get("initContainerStatuses") or ()),
         *(status.get("containerStatuses") or ()),
@@ -163,7 +168,7 @@ def _creating_since_s(status: Mapping[str, Any]) -> float | None:
     scheduled = _condition(status, "PodScheduled")
     if scheduled.get("status") != "True" or status.get("phase", "Pending") != "Pending":
         return None
-    states = ((each.get("state") or {}).get("waiting") or {} for each in _containers(status))
+    states = ((each.get("state") or {}).get("waiting") or {} for each in containers(status))
     if not all(waiting.get("reason") in _NOT_MADE_YET for waiting in states):
         return None
     return seconds(scheduled.get("lastTransitionTime"))
@@ -174,7 +179,7 @@ def _problem(status: Mapping[str, Any]) -> Problem | None:
     if scheduled.get("status") == "False" and scheduled.get("reason") == UNSCHEDULABLE:
         return Problem(UNSCHEDULABLE, str(scheduled.get("message", "")))
     ready = _condition(status, "Ready")
-    for container in _containers(status):
+    for container in containers(status):
         found = _container_problem(container, ready)
         if found is not None:
             return found
@@ -192,10 +197,10 @@ def _container_problem(container: Mapping[str, Any], ready: Mapping[str, Any]) -
         said = one_line(str(waiting.get("message") or ""))
         return Problem(reason, f"container {name}: {said}".rstrip(": "))
     ended = _ended(container)
-    if reason == "CrashLoopBackOff" or (ended and not _has_served(ended, ready)):
-        return Problem("CrashLoop", f"container {name} keeps ending: {_ending(container, ended)}")
+    if reason == BACK_OFF or (ended and not _has_served(ended, ready)):
+        return Problem(CRASH_LOOP, f"container {name} keeps ending: {ending(container, ended)}")
     if ended:
-        return Problem("Restarted", f"container {name} ended: {_ending(container, ended)}")
+        return Problem("Restarted", f"container {name} ended: {ending(container, ended)}")
     return None
 
 
@@ -216,7 +221,13 @@ def _has_served(ended: Mapping[str, Any], ready: Mapping[str, Any]) -> bool:
     return unready_s is not None and began_s is not None and unready_s > began_s
 
 
-def _ending(container: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
+def ending(container: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
+    """How a container ended, in words, and how often.
+
+    Args:
+        container: Its status.
+        ended: The `terminated` state meant, empty where none is known.
+    """
     parts = [f"exit code {ended['exitCode']}"] if "exitCode" in ended else []
     if ended.get("reason") not in (None, "Error", "Completed"):
         parts.append(str(ended["reason"]))

@@ -73,6 +73,14 @@ def is_stuck(live: Mapping[str, Any] | None) -> bool:
     return any(each.get("reason") == "ProgressDeadlineExceeded" for each in conditions)
 
 
+def is_complete(live: Mapping[str, Any] | None) -> bool:
+    """Whether the last rollout came to its end: from then on a Deployment has no deadline."""
+    if live is None or in_progress(live):
+        return False
+    conditions = (live.get("status") or {}).get("conditions") or ()
+    return any(each.get("reason") == "NewReplicaSetAvailable" for each in conditions)
+
+
 def is_available(live: Mapping[str, Any] | None) -> bool:
     """Whether at least one pod of a Deployment serves."""
     return int(((live or {}).get("status") or {}).get("readyReplicas", 0)) > 0

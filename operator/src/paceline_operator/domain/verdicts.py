@@ -11,7 +11,7 @@ from paceline_operator.api.choice import ConditionStatus
 from paceline_operator.api.conditions import ConditionType, Verdict, timestamp
 from paceline_operator.autopilot.decision import Tick
 from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.domain.pods import UNSCHEDULABLE, PodView, Problem
+from paceline_operator.domain.pods import CRASH_LOOP, UNSCHEDULABLE, PodView, Problem
 
 ABSENT = "Absent"
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
@@ -30,8 +30,10 @@ class Sight:
         ready_before: Ready pods at the pass before.
         proxy_ready: Whether the proxy serves; True where there is none.
         proxy_problem: What keeps it from serving.
+        proxy_stuck: Whether that needs a person.
         refused: Why the spec cannot be served as written.
         stuck: The Deployment has given up waiting for progress.
+        rolled_out: The Deployment waits for none: its last rollout came to its end.
         waiting: What a scale-in waits for.
         yielded: Knob -> writer it has yielded to.
         tick: What the autopilot said, None where it did not run.
@@ -46,8 +48,10 @@ class Sight:
     ready_before: int = 0
     proxy_ready: bool = True
     proxy_problem: Problem | None = None
+    proxy_stuck: bool = False
     refused: Problem | None = None
     stuck: bool = False
+    rolled_out: bool = False
     waiting: str | None = None
     yielded: Mapping[str, str] = field(default_factory=dict)
     tick: Tick | None = None
@@ -66,7 +70,15 @@ class Sight:
     @property
     def problem(self) -> Problem | None:
         """The most frequent problem among pods that do not serve, with its count."""
-        found = [pod.problem for pod in self.live if pod.problem is not None]
+        return self._of(self.live)
+
+    @property
+    def crash_loop(self) -> Problem | None:
+        """The crash loop some pods are in, with their count."""
+        return self._of(tuple(pod for pod in self.live if pod.looping))
+
+    def _of(self, pods: tuple[PodView, ...]) -> Problem | None:
+        found = [pod.problem for pod in pods if pod.problem is not None]
         if not found:
             return None
         reason, count = Counter(each.reason for each in found).most_common(1)[0]
@@ -130,6 +142,10 @@ def stalled(sight: Sight) -> Verdict | None:
     # Without a problem that is known, a pod may just be loading a large model.
     if sight.stuck and sight.problem is not None:
         return Verdict(TRUE, "ProgressDeadlineExceeded", sight.problem.message)
+    if sight.rolled_out and sight.crash_loop is not None:
+        return Verdict(TRUE, CRASH_LOOP, sight.crash_loop.message)
+    if sight.proxy_stuck and sight.proxy_problem is not None:
+        return Verdict(TRUE, sight.proxy_problem.reason, f"proxy: {sight.proxy_problem.message}")
     return None
 
 

@@ -18,13 +18,14 @@ from paceline_operator.kube.resource import (
     INFERENCE_SERVICE,
     POD,
     SCALED_OBJECT,
+    SECRET,
     SERVICE,
     Resource,
 )
 from paceline_operator.kube.store import Key, Store, key_of, owner_key
 from paceline_operator.reconcile.queue import WorkQueue
 
-OWNED = (DEPLOYMENT, SERVICE, CONFIG_MAP, POD)
+OWNED = (DEPLOYMENT, SERVICE, CONFIG_MAP, SECRET, POD)
 SETTLE_S = 0.1
 """Events come in bursts; one pass a tenth of a second later serves them all."""
 
@@ -106,10 +107,13 @@ def _service_handler(store: Store, queue: WorkQueue[Key]) -> Any:
 def _owned_handler(kind: Resource, store: Store, queue: WorkQueue[Key]) -> Any:
     async def owned_event(event: Any, **_: Any) -> None:
         item = _object(kind, event)
+        # Whose it was misses it now.
+        before = store.get(kind, *key_of(item))
         _keep(store, kind, event, item)
-        owner = owner_key(item)
-        if owner is not None:
-            queue.add(owner, SETTLE_S)
+        for each in (before, item):
+            owner = None if each is None else owner_key(each)
+            if owner is not None:
+                queue.add(owner, SETTLE_S)
 
     return owned_event
 

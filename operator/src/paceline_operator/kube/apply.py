@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from paceline_operator.domain.belonging import belongs
 from paceline_operator.domain.difference import differs, stamped
 from paceline_operator.domain.names import ANNOTATION_APPLIED, LABEL_MANAGED_BY, OPERATOR
 from paceline_operator.kube.client import APPLY, JSON_PATCH, KubeClient, Object
@@ -100,7 +101,7 @@ def _refuse_foreign(wanted: Object, live: Object) -> None:
     owner = wanted["metadata"]["ownerReferences"][0]
     owners = live["metadata"].get("ownerReferences") or []
     kind, name = wanted["kind"], wanted["metadata"]["name"]
-    if owner["uid"] in [ref.get("uid") for ref in owners]:
+    if belongs(live, owner["uid"]):
         return
     if any(_same_name(owner, ref) for ref in owners):
         raise ConflictError(f"{kind} {name} of the deleted {owner['name']} is not yet gone")

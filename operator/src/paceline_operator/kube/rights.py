@@ -49,7 +49,12 @@ RIGHTS: tuple[Right, ...] = (
         ("get", "list", "watch", "create", "patch"),
         "tunables and the proxy's configuration, by server-side apply",
     ),
-    Right("", "secrets", ("get", "create", "patch"), "the admin token of each fleet"),
+    Right(
+        "",
+        "secrets",
+        ("get", "list", "watch", "create", "patch"),
+        "the admin token of each fleet; only Secrets with the operator's labels are asked for",
+    ),
     Right("", "pods", ("get", "list", "watch", "patch"), "readiness, and pod-deletion-cost"),
     Right(
         "events.k8s.io",

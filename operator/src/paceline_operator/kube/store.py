@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from paceline_operator.domain.names import LABEL_SERVICE
 from paceline_operator.kube.client import Object
-from paceline_operator.kube.resource import DEPLOYMENT, Resource
+from paceline_operator.kube.resource import DEPLOYMENT, SECRET, Resource
 
 Key = tuple[str, str]
 MAX_GONE = 4096
@@ -124,6 +124,9 @@ def owner_key(item: Object) -> Key | None:
 
 
 def _trimmed(kind: Resource, item: Object) -> Object:
+    if kind == SECRET:
+        # That it is there, and which version, is all that is kept of it.
+        item = {part: item[part] for part in ("apiVersion", "kind", "metadata") if part in item}
     # Managed fields weigh as much as the object; only a Deployment's tell who wrote replicas.
     if kind == DEPLOYMENT or "managedFields" not in item["metadata"]:
         return item

@@ -37,8 +37,7 @@ async def bring_about(
             continue
         written += 1
         log.info("applied %s %s/%s", kind.kind, seen.namespace, name)
+        ctx.store.put(kind, applied.child)
         if kind is SECRET:
             session.secret = applied.child
-        else:
-            ctx.store.put(kind, applied.child)
     return written

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
-from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -15,8 +13,8 @@ from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import load_memory
-from paceline_operator.domain import modes, pods, tunables
-from paceline_operator.domain.arguments import TOKEN_FILE
+from paceline_operator.domain import crash_loop, modes, pods, tunables
+from paceline_operator.domain.belonging import belongs
 from paceline_operator.domain.contract import HEALTH_PORT, HealthPath
 from paceline_operator.domain.names import PROXY, derive
 from paceline_operator.domain.ownership import WINDOW_S, autoscaler_of
@@ -37,7 +35,7 @@ from paceline_operator.kube.resource import (
 )
 from paceline_operator.kube.store import Key
 from paceline_operator.metrics import SCRAPE_INTERVAL_S, Target
-from paceline_operator.reconcile import causes
+from paceline_operator.reconcile import admin_secret, causes
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import EngineError
 from paceline_operator.reconcile.observed import Observed
@@ -65,6 +63,8 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     service = ctx.store.get(INFERENCE_SERVICE, *key)
     if service is None or service["metadata"].get("deletionTimestamp"):
         return None
+    uid = str(service["metadata"]["uid"])
+    await admin_secret.refresh(ctx, key, uid, session)
     status = _status(service)
     if session.memory is None:
         pilot = (status.memory or {}).get("pilot")
@@ -73,9 +73,11 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         if status.conditions:
             session.inherit(now_s)
     spec, refused = _spec(ctx, service)
-    children = _children(ctx, key, session)
-    fleet = pods.read_pods(ctx.store.children(POD, *key))
+    children = _children(ctx, key, uid, session)
+    items = ctx.store.children(POD, *key)
+    fleet = crash_loop.marked(pods.read_pods(items), items, now_s)
     fleet = await causes.explained(ctx, session, key[0], fleet, now_s)
+    ailing = _ailing_proxy(items, now_s)
     deployment = children.get((DEPLOYMENT.kind, derive(key[1])))
     is_measured = is_measured or await _measure(ctx, key, session, now_s)
     token = session.token or ""
@@ -90,7 +92,8 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         children=children,
         deployment=deployment,
         proxy=children.get((DEPLOYMENT.kind, derive(key[1], PROXY))),
-        proxy_problem=_proxy_problem(ctx, key),
+        proxy_problem=None if ailing is None else ailing.problem,
+        proxy_looping=ailing is not None and ailing.looping,
         pods=fleet,
         scrape=session.scrape,
         reports=_by_uid(session, fleet),
@@ -111,7 +114,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
 async def _refresh(ctx: Context, key: Key, session: Session, now_s: float) -> None:
     """Resync now and then, sooner where the token is doubted.
 
-    Its failure is put off while the watches' view will do: everything but the token.
+    Its failure is put off while the watches' view will do, for all but the very first.
     """
     every_s = RETRY_S if session.token_doubted else RESYNC_S
     if now_s - session.resynced_at_s <= every_s:
@@ -130,7 +133,7 @@ async def _refresh(ctx: Context, key: Key, session: Session, now_s: float) -> No
 
 
 async def _resync(ctx: Context, key: Key, session: Session) -> None:
-    """List what is otherwise watched: repairs missed events, and reads the Secret."""
+    """List what is otherwise watched, and have the Secret read: repairs missed events."""
     service = await fetch(ctx.client, INFERENCE_SERVICE, *key)
     if service is None:
         ctx.store.forget_service(*key)
@@ -144,13 +147,7 @@ async def _resync(ctx: Context, key: Key, session: Session) -> None:
         ctx.store.replace_children(kind, *key, items)
     for kind in (AUTOSCALER, SCALED_OBJECT) if ctx.has_keda else (AUTOSCALER,):
         ctx.store.replace_in_namespace(kind, key[0], await fetch_all(ctx.client, kind, key[0]))
-    session.secret = await fetch(ctx.client, SECRET, key[0], derive(key[1], "admin"))
-    session.token = _token(session.secret) or session.token or secrets.token_urlsafe(32)
-
-
-def _token(secret: Object | None) -> str | None:
-    encoded = ((secret or {}).get("data") or {}).get(TOKEN_FILE)
-    return b64decode(encoded).decode(errors="replace").strip() if encoded else None
+    session.secret = None
 
 
 def _status(service: Mapping[str, Any]) -> InferenceServiceStatus:
@@ -173,21 +170,25 @@ def _spec(
     return modes.capped(spec, ctx.max_mode), None
 
 
-def _children(ctx: Context, key: Key, session: Session) -> dict[tuple[str, str], Object]:
+def _children(ctx: Context, key: Key, uid: str, session: Session) -> dict[tuple[str, str], Object]:
+    """The object's children; what merely carries its labels says nothing about it."""
     found = {
         (kind.kind, item["metadata"]["name"]): item
         for kind in (DEPLOYMENT, SERVICE, CONFIG_MAP)
         for item in ctx.store.children(kind, *key)
+        if belongs(item, uid)
     }
     if session.secret is not None:
         found[SECRET.kind, session.secret["metadata"]["name"]] = session.secret
     return found
 
 
-def _proxy_problem(ctx: Context, key: Key) -> Problem | None:
-    items = ctx.store.children(POD, *key)
-    views = (pods.read_pod(item) for item in items if pods.component(item) == PROXY)
-    return next((view.problem for view in views if view.live and view.problem), None)
+def _ailing_proxy(items: Iterable[Mapping[str, Any]], now_s: float) -> PodView | None:
+    """A proxy pod with a problem, first one in a crash loop."""
+    proxies = [item for item in items if pods.component(item) == PROXY]
+    views = crash_loop.marked(map(pods.read_pod, proxies), proxies, now_s)
+    found = [view for view in views if view.live and view.problem]
+    return next((view for view in found if view.looping), next(iter(found), None))
 
 
 def _autoscaler(ctx: Context, key: Key, session: Session, now_s: float) -> str | None:

@@ -33,6 +33,7 @@ class Observed:
         deployment: The engines' Deployment, None before it exists.
         proxy: The proxy's Deployment, None where there is none.
         proxy_problem: What keeps the proxy's pods from serving.
+        proxy_looping: Whether that is a crash loop.
         pods: Engine pods.
         scrape: Last round of measurements, None before the first.
         reports: UID -> what the engine reported of its tunables.
@@ -59,6 +60,7 @@ class Observed:
     deployment: Mapping[str, Any] | None = None
     proxy: Mapping[str, Any] | None = None
     proxy_problem: Problem | None = None
+    proxy_looping: bool = False
     pods: tuple[PodView, ...] = ()
     scrape: Scrape | None = None
     reports: Mapping[str, PodTunables] = field(default_factory=dict)

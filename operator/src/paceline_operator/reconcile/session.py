@@ -32,8 +32,8 @@ class Session:
         scrape: Last round.
         scraped_at_s: When that was.
         resynced_at_s: When the children were last listed instead of watched.
-        secret: The Secret as last read; Secrets are not watched.
-        token: Admin token, None before it was read or made.
+        secret: The object's own Secret as last read, None where there is none.
+        token: Admin token, None before it was read from that Secret or made.
         token_doubted: Whether an engine has refused it since the Secret was read.
         reports: Incarnation of a pod -> what its engine reported last.
         waits: Incarnation of a pod that refused live values -> how often, and no try before.

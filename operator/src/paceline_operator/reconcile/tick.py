@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 
 FAST_S = 1.0
 IDLE_S = 15.0
+NAME_TAKEN = "NameTaken"
+NAME_TAKEN_S = 5.0
+"""What is not labelled as ours is not watched: that it is gone is seen by looking."""
 
 
 async def tick(ctx: Context, key: Key) -> float | None:
@@ -99,7 +102,7 @@ async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -
 
 def _refusal(error: KubeError) -> Problem:
     if isinstance(error, ForeignChildError):
-        return Problem("NameTaken", str(error))
+        return Problem(NAME_TAKEN, str(error))
     if isinstance(error, ForbiddenError):
         return Problem("MissingRight", str(error))
     return Problem("RejectedByServer", str(error))
@@ -191,8 +194,11 @@ def _sight(session: Session, seen: Observed, plan: Plan) -> Sight:
         ready_before=seen.status.ready_replicas,
         proxy_ready=not has_proxy or rollout.is_available(seen.proxy),
         proxy_problem=seen.proxy_problem,
+        proxy_stuck=rollout.is_stuck(seen.proxy)
+        or (seen.proxy_looping and rollout.is_complete(seen.proxy)),
         refused=plan.refused,
         stuck=rollout.is_stuck(seen.deployment),
+        rolled_out=rollout.is_complete(seen.deployment),
         waiting=None if plan.moves.waiting is None else plan.moves.waiting.value,
         yielded=plan.yielded,
         tick=_told(session, plan.tick),
@@ -236,7 +242,7 @@ def _show(ctx: Context, seen: Observed, status: InferenceServiceStatus) -> None:
 def _delay(seen: Observed, plan: Plan) -> float:
     """Soon while something is under way, at the scraping interval while pods exist."""
     if plan.refused is not None:
-        return IDLE_S
+        return NAME_TAKEN_S if plan.refused.reason == NAME_TAKEN else IDLE_S
     moves = plan.moves
     if (
         seen.scale is None

@@ -1,0 +1,65 @@
+"""The Secret with the admin token: watched for its version, read by name, trusted if ours."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from base64 import b64decode
+
+from paceline_operator.domain.arguments import TOKEN_FILE
+from paceline_operator.domain.belonging import belongs
+from paceline_operator.domain.names import derive
+from paceline_operator.kube.client import Object
+from paceline_operator.kube.errors import UnavailableError
+from paceline_operator.kube.read import fetch
+from paceline_operator.kube.resource import SECRET
+from paceline_operator.kube.store import Key, version_of
+from paceline_operator.reconcile.context import Context
+from paceline_operator.reconcile.session import Session
+
+log = logging.getLogger(__name__)
+
+
+async def refresh(ctx: Context, key: Key, uid: str, session: Session) -> None:
+    """Read the Secret unless the one in the session is the newest that was seen.
+
+    A token is taken from a Secret of this object alone; without one, that of before stays, or
+    the first is made. One that is missing, or someone else's, is looked for in every pass: the
+    pass after it went or came finds that.
+
+    Args:
+        ctx: Where to read.
+        key: The object.
+        uid: Its UID.
+        session: Gets `secret`, None where it is missing or someone else's, and `token`.
+
+    Raises:
+        UnavailableError: The server is away, and no token is known yet.
+        KubeError: Any other refusal.
+    """
+    if _is_newest(ctx, key, session):
+        return
+    try:
+        found = await fetch(ctx.client, SECRET, key[0], derive(key[1], "admin"))
+    except UnavailableError as error:
+        if session.token is None:
+            raise
+        log.warning("%s/%s: its Secret is not read again: %s", *key, error)
+        return
+    ours = found if found is not None and belongs(found, uid) else None
+    if ours is not None:
+        ctx.store.put(SECRET, ours)
+    session.secret = ours
+    session.token = _token(ours) or session.token or secrets.token_urlsafe(32)
+
+
+def _is_newest(ctx: Context, key: Key, session: Session) -> bool:
+    watched = ctx.store.get(SECRET, key[0], derive(key[1], "admin"))
+    if session.secret is None or watched is None:
+        return False
+    return version_of(session.secret) >= version_of(watched)
+
+
+def _token(secret: Object | None) -> str | None:
+    encoded = ((secret or {}).get("data") or {}).get(TOKEN_FILE)
+    return b64decode(encoded).decode(errors="replace").strip() if encoded else None

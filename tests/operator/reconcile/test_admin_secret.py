@@ -1,0 +1,141 @@
+"""Which Secret's token is used, and when it is read."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from paceline_operator.kube.client import Object
+from paceline_operator.kube.errors import ForbiddenError, KubeError, NotFoundError, UnavailableError
+from paceline_operator.kube.resource import SECRET
+from paceline_operator.reconcile.admin_secret import refresh
+from paceline_operator.reconcile.context import Context
+from tests.operator.reconcile.test_tick import (
+    KEY,
+    FailingApi,
+    NoMetrics,
+    ObedientEngines,
+    made_context,
+)
+
+LABELS = {"app.kubernetes.io/managed-by": "paceline", "paceline.dev/service": "chat"}
+
+
+def secret(token: str | None, version: int, uid: str | None = "u", **metadata: Any) -> Object:
+    """A Secret that belongs to an object with this UID."""
+    data = {} if token is None else {"token": b64encode(token.encode()).decode()}
+    owners = [] if uid is None else [{"uid": uid, "kind": "InferenceService", "name": "chat"}]
+    known = {"name": "chat-admin", "namespace": "d", "uid": "s", "labels": LABELS,
+             "resourceVersion": str(version), "ownerReferences": owners}  # fmt: skip
+    return {"metadata": {**known, **metadata}, "data": data}
+
+
+class Secrets(FailingApi):
+    """An API server with at most this Secret."""
+
+    def __init__(self, item: Object | None) -> None:
+        super().__init__()
+        self.item, self.reads = item, 0
+        self.error: KubeError | None = None
+
+    @override
+    async def get(self, path: str, **query: str) -> Object:
+        assert path == "/api/v1/namespaces/d/secrets/chat-admin"
+        self.reads += 1
+        if self.error is not None:
+            raise self.error
+        if self.item is None:
+            raise NotFoundError(path)
+        return self.item
+
+
+def made(item: Object | None) -> tuple[Secrets, Context]:
+    api = Secrets(item)
+    return api, made_context(api, ObedientEngines(), NoMetrics())
+
+
+async def token_after(ctx: Context) -> str | None:
+    await refresh(ctx, KEY, "u", ctx.session(KEY))
+    return ctx.session(KEY).token
+
+
+@pytest.mark.behaviour(
+    "nothing is taken from an object that merely has a child's name",
+    report="the token of a foreign Secret was used against the engines",
+)
+@pytest.mark.parametrize("before", ["ours", None], ids=["with a token", "at first"])
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        secret("theirs", 7, None, labels={}),
+        secret("theirs", 7, None),
+        secret("theirs", 7, "of another"),
+        secret("theirs", 7, ""),
+    ],
+    ids=["plain", "with our labels", "of another object", "of none"],
+)
+async def test_the_token_of_a_foreign_secret_is_never_used(
+    before: str | None, foreign: Object
+) -> None:
+    _, ctx = made(foreign)
+    ctx.store.put(SECRET, foreign)
+    ctx.session(KEY).token = before
+    for _ in range(2):
+        token = await token_after(ctx)
+        assert token == before if before else token not in (None, "", "theirs")
+        assert ctx.session(KEY).secret is None
+
+
+async def test_our_own_is_read_once_and_again_when_it_changed() -> None:
+    api, ctx = made(secret("one", 5))
+    assert [await token_after(ctx) for _ in range(3)] == ["one"] * 3
+    assert api.reads == 1
+    api.item = secret("two", 6)
+    ctx.store.put(SECRET, api.item)
+    assert [await token_after(ctx) for _ in range(3)] == ["two"] * 3
+    assert api.reads == 2
+
+
+async def test_one_that_was_deleted_keeps_its_token_and_is_missing() -> None:
+    api, ctx = made(secret("one", 5))
+    await token_after(ctx)
+    ctx.store.remove(SECRET, secret("one", 6))
+    api.item = None
+    assert await token_after(ctx) == "one"
+    assert ctx.session(KEY).secret is None
+
+
+async def test_what_took_the_name_is_looked_at_in_every_pass() -> None:
+    api, ctx = made(secret("theirs", 5, None, labels={}))
+    token = await token_after(ctx)
+    await token_after(ctx)
+    assert api.reads == 2
+    api.item = None
+    assert await token_after(ctx) == token
+    assert api.reads == 3
+
+
+async def test_one_without_a_token_gets_one() -> None:
+    _, ctx = made(secret(None, 5))
+    token = await token_after(ctx)
+    assert token
+    assert await token_after(ctx) == token
+
+
+async def test_a_server_that_is_away_leaves_what_is_known() -> None:
+    api, ctx = made(secret("one", 5))
+    await token_after(ctx)
+    ctx.session(KEY).secret, api.error = None, UnavailableError("away")
+    assert await token_after(ctx) == "one"
+
+
+@pytest.mark.parametrize("error", [UnavailableError("away"), ForbiddenError("may not")])
+async def test_without_a_token_it_goes_no_further(error: KubeError) -> None:
+    api, ctx = made(None)
+    api.error = error
+    with pytest.raises(type(error)):
+        await token_after(ctx)
+    assert ctx.session(KEY).token is None
