@@ -292,6 +292,41 @@ def test_tenants_share_the_prefill_of_a_step(target_ms: float) -> None:
     assert all(step.num_tokens >= (500 if not target_ms else 16) for step in steps)
 
 
+@pytest.mark.behaviour(
+    "prefill tokens of a step are divided by the tenants' weights; what one leaves others get",
+    report="own risk: a tenant of weight 3 got half of each step's prefill beside one of weight 1",
+)
+@pytest.mark.parametrize("tier", Tier)
+def test_tenants_share_the_prefill_of_a_step_by_weight(tier: Tier) -> None:
+    made = harness(
+        max_num_batched_tokens=512,
+        max_model_len=8192,
+        num_kv_blocks=2048,
+        tenant_weights=(("b", 3.0), ("c", 4.0)),
+    )
+    for index, (tenant, prompt) in enumerate((("a", 4000), ("b", 4000), ("c", 300))):
+        scope = CacheScope(tenant=tenant)
+        made.add(request(index, prompt=prompt, max_tokens=1, tier=tier, cache_scope=scope))
+        if not index:
+            made.step()
+    steps = [lengths(made.step()) for _ in range(4)]
+    assert steps[0] == {0: 128, 1: 384}  # one head at a time comes in for its part
+    assert steps[1] == {0: 64, 1: 192, 2: 256}
+    assert steps[2] == {0: 117, 1: 351, 2: 44}
+    assert steps[3] == {0: 128, 1: 384}
+
+
+def test_prefill_of_both_tiers_goes_by_their_weights() -> None:
+    made = harness(
+        max_num_batched_tokens=500, max_model_len=8192, num_kv_blocks=2048, batch_weight=0.25
+    )
+    for index, tier in enumerate((Tier.INTERACTIVE, Tier.BATCH)):
+        made.add(request(index, prompt=4000, max_tokens=1, tier=tier))
+    for _ in range(5):
+        step = lengths(made.step())
+    assert step == {0: 397, 1: 99}
+
+
 def test_the_target_never_holds_back_a_decode() -> None:
     made = harness(max_model_len=1024, num_kv_blocks=256)
     for request_id in range(8):

@@ -26,6 +26,7 @@ class Line:
         *,
         tier: Tier = Tier.INTERACTIVE,
         prompt: int = 10,
+        max_tokens: int = 1,
         deadline_s: float = float("inf"),
         now_s: float = 0.0,
     ) -> Sequence:
@@ -33,7 +34,7 @@ class Line:
         request = Request(
             request_id=self._arrivals,
             prompt_token_ids=(1,) * prompt,
-            sampling=SamplingParams(max_tokens=1),
+            sampling=SamplingParams(max_tokens=max_tokens),
             tier=tier,
             cache_scope=CacheScope(tenant=tenant),
         )
@@ -208,6 +209,40 @@ def test_tenants_that_are_gone_are_forgotten() -> None:
         line.add(f"tenant {index}", prompt=1 + index % 7)
         line.take()
     assert line.queue.num_tenants(Tier.INTERACTIVE) < 5
+
+
+@pytest.mark.behaviour(
+    "what was charged ahead and is given back never becomes credit of a tenant that paused",
+    report="own risk: requests kept running over a pause and aborted after it paid for a burst",
+)
+def test_a_pause_with_requests_running_earns_no_credit() -> None:
+    line = Line()
+    held = [line.add("sly", max_tokens=500) for _ in range(4)]
+    for sequence in held:
+        line.queue.admit(sequence, 0.0)
+    for _ in range(80):
+        line.add("busy", prompt=50)
+    for _ in range(60):
+        line.take()
+    for _ in range(30):
+        line.add("sly", prompt=50)
+    for sequence in held:
+        line.queue.end(sequence)
+    turns = [line.take().request.tenant for _ in range(20)]
+    assert turns.count("sly") == 10
+
+
+def test_what_was_charged_ahead_is_given_back_to_tenant_and_tier() -> None:
+    line = Line()
+    first = line.add("a", max_tokens=500)
+    line.add("a")
+    line.add("b")
+    line.queue.admit(first, 0.0)
+    line.queue.charge(Tier.INTERACTIVE, "b", 5)
+    assert line.queue.share(Tier.INTERACTIVE, "a").tag > 100
+    line.queue.end(first)
+    assert line.queue.share(Tier.INTERACTIVE, "a").tag == 0
+    assert line.queue.split(10) == {Tier.INTERACTIVE: 7, Tier.BATCH: 3}
 
 
 def test_a_tenant_cannot_shed_its_debt_by_leaving() -> None:

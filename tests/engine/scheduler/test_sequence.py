@@ -7,7 +7,7 @@ import pytest
 from paceline_engine.message import TokenLogprobs, TokenOutput
 from paceline_engine.request import FinishReason, Request
 from paceline_engine.sampling import SamplingParams
-from paceline_engine.scheduler.sequence import PREPAID_DECODES, Sequence, Ticket
+from paceline_engine.scheduler.sequence import DECODES_AHEAD, DECODES_AT_ONCE, Sequence, Ticket
 
 EOS = frozenset({2})
 
@@ -79,9 +79,9 @@ def test_prompt_logprobs_are_told_once_and_survive_preemption() -> None:
 
 
 def test_what_is_computed_again_is_not_charged_again() -> None:
-    made = sequence(max_tokens=20)
+    made = sequence(max_tokens=3)
     made.admit(num_computed=0, block_ids=[3], block_size=16)
-    assert made.prepay(expected=2.4) == 2
+    assert made.prepay() == 2  # the last token drawn is never computed
     assert made.bill(2) == 2
     made.num_computed = 2
     assert made.bill(3) == 1
@@ -89,14 +89,14 @@ def test_what_is_computed_again_is_not_charged_again() -> None:
     assert made.bill(4) == 0  # charged ahead
     made.num_computed = 4
     made.preempt()
-    assert made.prepay(expected=9) == 0
-    assert [made.bill(end) for end in (3, 4, 5, 6)] == [0, 0, 0, 1]
-    assert (made.settle(), made.num_decoded) == (0, 3)
+    assert made.prepay() == 0
+    assert [made.bill(end) for end in (3, 4, 5)] == [0, 0, 0]
+    assert made.settle() == 0
 
 
 def test_what_was_charged_ahead_and_not_served_is_given_back() -> None:
     made = sequence(max_tokens=20)
-    assert made.prepay(expected=50) == 19  # never more than it may draw
+    assert made.prepay() == 19  # never more than it may draw
     made.bill(3)
     made.num_computed = 3
     made.bill(4)
@@ -109,14 +109,25 @@ def test_what_the_cache_held_is_not_charged() -> None:
     assert made.bill(3) == 1
 
 
-def test_decodes_are_charged_ahead_and_the_rest_is_given_back() -> None:
-    made = sequence(max_tokens=90)
+@pytest.mark.parametrize("max_tokens", [2, DECODES_AHEAD - 1, DECODES_AHEAD + 1, 500])
+def test_each_is_charged_as_many_decodes_ahead_and_each_token_once(max_tokens: int) -> None:
+    made = sequence(max_total=1000, max_tokens=max_tokens)
     made.admit(num_computed=0, block_ids=[3], block_size=16)
-    made.prepay(expected=1)
-    made.bill(3)
-    charged = []
-    for computed in range(3, 8):
+    charged = made.prepay() + made.bill(3)
+    for computed in range(3, made.max_total - 1):
         made.num_computed = computed
-        charged.append(made.bill_decode())
-    assert charged == [0, PREPAID_DECODES, 0, 0, 0]
-    assert (made.settle(), made.num_decoded) == (PREPAID_DECODES - 4, 5)
+        charged += made.bill_decode()
+        ahead, still = charged - (computed + 1), made.max_total - 1 - (computed + 1)
+        assert min(still, DECODES_AHEAD - DECODES_AT_ONCE) <= ahead <= min(still, DECODES_AHEAD)
+    assert charged == made.max_total - 1
+    assert (made.prepay(), made.settle()) == (0, 0)
+
+
+def test_who_comes_back_is_charged_ahead_only_what_is_lacking() -> None:
+    made = sequence(max_total=1000, max_tokens=900)
+    charged = made.prepay() + made.bill(3)
+    made.num_computed = 3
+    charged += made.bill_decode()
+    made.preempt()
+    charged += made.prepay() + made.bill(4)
+    assert charged - made.settle() == 4

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_engine.scheduler.share import Share, split
+from paceline_engine.scheduler.share import Share, divide, split
 
 WEIGHT = st.floats(0.01, 100)
 
@@ -64,3 +64,35 @@ def test_a_split_loses_no_token_and_never_widens_the_gap(
     second.charge(rest)
     rounding = 1 / first.weight + 1 / second.weight
     assert abs(first.tag - second.tag) <= gap + rounding
+
+
+@given(
+    tokens=st.integers(0, 4096),
+    parties=st.lists(
+        st.tuples(WEIGHT, st.one_of(st.integers(1, 2000), st.just(math.inf))),
+        min_size=1,
+        max_size=6,
+    ),
+)
+def test_tokens_are_divided_by_weight_among_those_who_want_more(
+    tokens: int, parties: list[tuple[float, float]]
+) -> None:
+    shares = {index: Share(weight) for index, (weight, _) in enumerate(parties)}
+    wanted = {index: most for index, (_, most) in enumerate(parties)}
+    parts = divide(tokens, wanted, shares)
+    assert parts.keys() == wanted.keys()
+    assert all(1 <= part <= wanted[index] for index, part in parts.items())
+    lacking = [index for index, part in parts.items() if part < wanted[index]]
+    assert sum(parts.values()) <= max(tokens, 0) + len(parts)
+    if lacking:
+        assert sum(parts.values()) > tokens - len(parts)  # nothing is left over but by rounding
+        level = min((parts[index] + 1) / shares[index].weight for index in lacking)
+        for index, part in parts.items():
+            assert part <= max(1, shares[index].weight * level * (1 + 1e-9) + 1e-9)
+
+
+def test_who_was_served_least_for_its_weight_stands_first() -> None:
+    shares = {"a": Share(1.0), "b": Share(4.0)}
+    shares["a"].charge(10)
+    shares["b"].charge(20)
+    assert list(divide(10, {"a": 5, "b": math.inf}, shares).items()) == [("b", 8), ("a", 2)]

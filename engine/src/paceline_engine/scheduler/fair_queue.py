@@ -97,6 +97,10 @@ class FairQueue:
         """Who would run next if only this tier waited."""
         return self._tiers[tier].head(now_s)
 
+    def share(self, tier: Tier, tenant: str) -> Share:
+        """What a tenant that has a request was served in a tier."""
+        return self._tiers[tier].share(tenant)
+
     def split(self, tokens: int) -> dict[Tier, int]:
         """Divides a step's tokens between tiers that both want them."""
         interactive, batch = Tier.INTERACTIVE, Tier.BATCH
@@ -104,12 +108,11 @@ class FairQueue:
         return {interactive: mine, batch: rest}
 
     def admit(self, sequence: Sequence, now_s: float) -> None:
-        """Takes a waiting request out to run it, and charges the output expected of it."""
+        """Takes a waiting request out to run it, and charges its first decodes."""
         self.remove(sequence)
         request = sequence.request
         self._admitted_s[request.tier] = now_s
-        expected = self._tiers[request.tier].share(request.tenant).expected_output
-        self.charge(request.tier, request.tenant, sequence.prepay(expected))
+        self.charge_ahead(sequence, sequence.prepay())
 
     def charge(self, tier: Tier, tenant: str, tokens: float) -> None:
         """Counts tokens as served to a tenant that has a request, and to its tier."""
@@ -117,13 +120,27 @@ class FairQueue:
             self._shares[tier].charge(tokens)
             self._tiers[tier].charge(tenant, tokens)
 
+    def charge_ahead(self, sequence: Sequence, tokens: float) -> None:
+        """Counts decode tokens as served before they are; `end` gives back what was not."""
+        if tokens:
+            tier, tenant = sequence.request.tier, sequence.request.tenant
+            self.charge(tier, tenant, tokens)
+            sequence.lifts = self._lifts(tier, tenant)
+
     def end(self, sequence: Sequence) -> None:
         """A request that was running, or was just taken out, has ended: settles its account."""
         tier, tenant = sequence.request.tier, sequence.request.tenant
-        if sequence.has_run:
-            self._tiers[tier].share(tenant).learn_output(sequence.num_decoded)
-        self.charge(tier, tenant, -sequence.settle())
-        self._tiers[tier].end(tenant)
+        queue, rest = self._tiers[tier], sequence.settle()
+        if rest:
+            of_tier, of_tenant = self._lifts(tier, tenant)
+            if sequence.lifts[0] == of_tier:
+                self._shares[tier].charge(-rest)
+            if sequence.lifts[1] == of_tenant:
+                queue.charge(tenant, -rest)
+        queue.end(tenant)
+
+    def _lifts(self, tier: Tier, tenant: str) -> tuple[int, int]:
+        return self._shares[tier].lifts, self._tiers[tier].share(tenant).lifts
 
     def _is_overdue(self, sequence: Sequence, now_s: float) -> bool:
         """Whether a request may go before the other tier's, whatever the shares say."""

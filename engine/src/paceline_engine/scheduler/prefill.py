@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from math import inf
+
 from paceline_engine.request import Tier
 from paceline_engine.scheduler.admission import Admission
 from paceline_engine.scheduler.plan import StepPlan
 from paceline_engine.scheduler.roster import Roster
 from paceline_engine.scheduler.sequence import Sequence
+from paceline_engine.scheduler.share import divide
 
 
 class Prefill:
     """Fills a step with prompts: those being computed, then whoever may come in.
 
-    Where both tiers want tokens they are divided by weight; where several tenants of a tier
-    do, evenly, the one whose turn it is in the queue among them. So a long prompt never is a
-    wall, however little a step may hold. What nobody takes of its part goes to the others.
+    Where both tiers want tokens they are divided by weight; so they are where several tenants
+    of a tier do, the one whose turn it is in the queue among them. So a long prompt never is
+    a wall, however little a step may hold. What one does not take of its part goes to the
+    others, by weight too.
 
     Args:
         roster: Who runs and who waits.
@@ -40,34 +45,64 @@ class Prefill:
         self._fill(plan, prefilling, dict.fromkeys(Tier, plan.left))
 
     def _fill(self, plan: StepPlan, prefilling: list[Sequence], allowance: dict[Tier, int]) -> None:
-        self._give_parts(plan, prefilling, allowance)
-        for sequence in prefilling:
-            self._extend(sequence, plan, allowance)
+        for tier in Tier:
+            self._make_place(tier, plan, prefilling, allowance)
+        for tier in Tier:
+            while self._share_out(tier, plan, prefilling, allowance):
+                pass
         while plan.room() and not plan.is_short:
             if (admitted := self._admit(plan, prefilling, allowance)) is None:
                 return
-            if not self._extend(admitted, plan, allowance):
+            if not self._extend(admitted, plan, allowance, plan.left):
                 return  # its context alone uses the step's time up
 
-    def _give_parts(
-        self, plan: StepPlan, prefilling: list[Sequence], allowance: dict[Tier, int]
+    def _make_place(
+        self, tier: Tier, plan: StepPlan, prefilling: list[Sequence], allowance: dict[Tier, int]
     ) -> None:
-        """Gives each tenant its even part, where there are several in a tier."""
-        for tier in Tier:
-            mine = [each for each in prefilling if each.request.tier is tier]
-            head = self._queue.head_of(tier, plan.now_s)
-            tenants = {each.request.tenant for each in (*mine, *([head] if head else ()))}
-            if len(tenants) < 2:
-                continue
-            part = max(1, min(allowance[tier], plan.room()) // len(tenants))
-            parts = dict.fromkeys(tenants, part)
-            for sequence in mine:
-                self._extend_within(sequence, plan, allowance, parts)
-            if head and plan.room() and not plan.is_short and allowance[tier] > 0:
-                only = {each: allowance[each] if each is tier else 0 for each in Tier}
-                if (admitted := self._admit(plan, prefilling, only)) is not None:
-                    parts.setdefault(admitted.request.tenant, part)
-                    self._extend_within(admitted, plan, allowance, parts)
+        """Lets in whose turn it is, for its tenant's part, where other tenants prefill."""
+        head, wanted = self._queue.head_of(tier, plan.now_s), _wanted(tier, plan, prefilling)
+        if head is None or not wanted.keys() - {head.request.tenant}:
+            return
+        tenant = head.request.tenant
+        served = self._share_out(tier, plan, prefilling, allowance, waits=tenant)
+        if (part := served.get(tenant, 0)) > 0 and plan.room() and not plan.is_short:
+            only = {each: allowance[each] if each is tier else 0 for each in Tier}
+            if (admitted := self._admit(plan, prefilling, only)) is not None:
+                self._extend(admitted, plan, allowance, part)
+
+    def _share_out(
+        self,
+        tier: Tier,
+        plan: StepPlan,
+        prefilling: list[Sequence],
+        allowance: dict[Tier, int],
+        waits: str | None = None,
+    ) -> dict[str, int]:
+        """Divides what a tier may have between its tenants, by weight.
+
+        Args:
+            tier: Which.
+            plan: The step.
+            prefilling: Running requests with known text to compute.
+            allowance: What each tier may have.
+            waits: A tenant for whom a request may come in, that wants any number.
+
+        Returns:
+            What is left of the part of each that had one; empty if there was nothing to divide.
+        """
+        wanted: dict[str, float] = dict(_wanted(tier, plan, prefilling))
+        if waits is not None:
+            wanted[waits] = inf
+        room = min(allowance[tier], plan.room())
+        if not wanted or room <= 0:
+            return {}
+        shares = {tenant: self._queue.share(tier, tenant) for tenant in wanted}
+        parts, before = divide(room, wanted, shares), plan.left
+        for tenant in parts:
+            for each in prefilling:
+                if each.request.tier is tier and each.request.tenant == tenant:
+                    parts[tenant] -= self._extend(each, plan, allowance, parts[tenant])
+        return parts if waits is not None or plan.left < before else {}
 
     def _admit(
         self, plan: StepPlan, prefilling: list[Sequence], allowance: dict[Tier, int]
@@ -78,23 +113,22 @@ class Prefill:
                 self._roster.release_children(admitted.request_id)
         return admitted
 
-    def _extend_within(
-        self,
-        sequence: Sequence,
-        plan: StepPlan,
-        allowance: dict[Tier, int],
-        parts: dict[str, int],
-    ) -> None:
+    def _extend(
+        self, sequence: Sequence, plan: StepPlan, allowance: dict[Tier, int], most: int
+    ) -> int:
         request = sequence.request
-        most = min(allowance[request.tier], parts[request.tenant])
-        taken = self._extend(sequence, plan, {request.tier: most})
-        allowance[request.tier] -= taken
-        parts[request.tenant] -= taken
-
-    def _extend(self, sequence: Sequence, plan: StepPlan, allowance: dict[Tier, int]) -> int:
-        request = sequence.request
-        if taken := plan.add_prefill(sequence, allowance[request.tier]):
+        taken = plan.add_prefill(sequence, min(allowance[request.tier], most))
+        if taken:
             allowance[request.tier] -= taken
             end = plan.end_of(sequence)
             self._queue.charge(request.tier, request.tenant, sequence.bill(end))
         return taken
+
+
+def _wanted(tier: Tier, plan: StepPlan, prefilling: list[Sequence]) -> Counter[str]:
+    """Tokens that each tenant of a tier could still use in a step."""
+    wanted: Counter[str] = Counter()
+    for each in prefilling:
+        if each.request.tier is tier and (rest := len(each.token_ids) - plan.end_of(each)) > 0:
+            wanted[each.request.tenant] += rest
+    return wanted

@@ -193,7 +193,7 @@ class Scheduler:
             if end > sequence.capacity and not self._make_room(sequence, end, plan):
                 continue
             if tokens := sequence.bill_decode():
-                self._queue.charge(sequence.request.tier, sequence.request.tenant, tokens)
+                self._queue.charge_ahead(sequence, tokens)
             plan.add_decode(sequence)
         plan.end_decodes()
         return [sequence for sequence in prefilling if sequence.is_prefilling]

@@ -11,8 +11,11 @@ from msgspec import structs
 from paceline_engine.message import TokenLogprobs, TokenOutput
 from paceline_engine.request import FinishReason, Request
 
-PREPAID_DECODES = 16
-"""Decodes charged at once beyond the expected output; what is not served is given back."""
+DECODES_AHEAD = 128
+"""Decodes that a running request is charged ahead. Fewer, and parties are let in that have more
+than their share already; more, and it takes longer to make up for a lack."""
+DECODES_AT_ONCE = 16
+"""Decodes are charged in such parts, as to sort a tenant anew for each token would cost more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +65,12 @@ class Sequence:
         preemptions: How often its blocks were taken back.
         queued_tokens: What it counts for while it waits.
         cached_tokens: Prompt tokens found in the prefix cache when it was first admitted.
+        lifts: Of its tier's and its tenant's share, when it was last charged ahead.
     """
 
     __slots__ = (
         "_billed",
         "_eos_token_ids",
-        "_has_prepaid",
         "_prepaid",
         "_prompt_logprobs",
         "_queue_s",
@@ -77,6 +80,7 @@ class Sequence:
         "has_run",
         "is_answered",
         "is_guest",
+        "lifts",
         "max_total",
         "num_computed",
         "num_prompt_tokens",
@@ -114,12 +118,12 @@ class Sequence:
         self.preemptions = 0
         self.queued_tokens = 0
         self.cached_tokens: int | None = None
+        self.lifts = (0, 0)
         self._queue_s: float | None = None
         self._prompt_logprobs: list[TokenLogprobs] = []
         self.is_answered = False
         self._billed = 0
         self._prepaid = 0
-        self._has_prepaid = False
         stop = frozenset(sampling.stop_token_ids)
         self._eos_token_ids = stop if sampling.ignore_eos else stop | eos_token_ids
 
@@ -191,13 +195,16 @@ class Sequence:
             prompt_logprobs=told,
         )
 
-    def prepay(self, expected: float) -> int:
-        """Expected decode tokens to charge at the first admission; 0 at later ones."""
-        if self._has_prepaid:
-            return 0
-        self._has_prepaid = True
-        self._prepaid = min(round(expected), self.max_total - len(self.token_ids) - 1)
-        return self._prepaid
+    def prepay(self) -> int:
+        """Decode tokens to charge on the way in; those charged before and not served count."""
+        tokens = max(0, self._until(DECODES_AHEAD) - self._prepaid)
+        self._prepaid += tokens
+        return tokens
+
+    def _until(self, tokens: int) -> int:
+        """So many decode tokens, within what it may still have."""
+        served = max(self._billed, self.num_prompt_tokens)
+        return max(0, min(tokens, self.max_total - 1 - served))
 
     def bill(self, end: int) -> int:
         """Tokens to charge once positions up to `end` are computed; recomputed ones are free."""
@@ -209,20 +216,16 @@ class Sequence:
         return max(0, end - before) - free
 
     def bill_decode(self) -> int:
-        """`bill` for the next position, where that is a decode; ahead for some that follow."""
+        """`bill` for the next position, where that is a decode; keeps some charged ahead."""
         self._billed = self.num_computed + 1
-        if self._prepaid:
-            self._prepaid -= 1
+        self._prepaid -= 1
+        if self._prepaid > DECODES_AHEAD - DECODES_AT_ONCE:
             return 0
-        self._prepaid = PREPAID_DECODES - 1
-        return PREPAID_DECODES
+        tokens = self._until(DECODES_AHEAD) - self._prepaid
+        self._prepaid += tokens
+        return tokens
 
     def settle(self) -> int:
         """Tokens charged ahead that were never served; to give back at the end."""
         rest, self._prepaid = self._prepaid, 0
         return rest
-
-    @property
-    def num_decoded(self) -> int:
-        """Decode tokens served."""
-        return max(0, self._billed - self.num_prompt_tokens)

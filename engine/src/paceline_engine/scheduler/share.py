@@ -4,19 +4,22 @@ Start-time fair queueing (Goyal, Vin, Cheng: "Start-time Fair Queueing", SIGCOMM
 form that suits token generation (Sheng et al.: "Fairness in Serving Large Language Models",
 OSDI 2024): a party's tag grows by tokens served over its weight, the smallest tag goes first,
 and who comes back after a pause takes up the tag of those at work, so that a pause earns
-nothing. As an output's length is known only at its end, admission charges what outputs of
-that party took so far and the end settles the difference: else a party would be let in again
-and again before its first tokens count.
+nothing.
+
+Each running request is charged some decode tokens ahead of what it was served, as many for
+everyone and never more than it may still draw; its end gives back what was not. So tags compare
+where the parties will soon be: seats taken now count before their first tokens do, and what is
+lacking is made up for with seats in proportion. Nothing is concluded from how long a party's
+outputs were, so nothing can be feigned by tiny ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from math import isfinite
+from typing import TypeVar
 
-OUTPUT_MEMORY = 0.1
-INITIAL_OUTPUT = 640.0
-"""Expected of a party none of whose outputs has ended, within `max_tokens`. Rather too much: what
-is not served is given back, while seats given away too early are taken for a whole output."""
+PartyT = TypeVar("PartyT", bound=Hashable)
 
 
 class Share:
@@ -27,20 +30,21 @@ class Share:
 
     Attributes:
         tag: Tokens charged over the weight: virtual time.
-        expected_output: Decode tokens one of its requests takes on average.
+        lifts: Times that it joined behind the others and was put level with them. What was
+            charged ahead before is forgiven by that; given back later it would be credit.
 
     Raises:
         ValueError: The weight is not a positive number.
     """
 
-    __slots__ = ("expected_output", "tag", "weight")
+    __slots__ = ("lifts", "tag", "weight")
 
     def __init__(self, weight: float) -> None:
         if not (isfinite(weight) and weight > 0):
             raise ValueError(f"a share needs a positive weight, not {weight}")
         self.weight = weight
         self.tag = 0.0
-        self.expected_output = INITIAL_OUTPUT
+        self.lifts = 0
 
     def charge(self, tokens: float) -> None:
         """Counts tokens as served; a negative number gives tokens back."""
@@ -48,11 +52,9 @@ class Share:
 
     def join(self, tag: float) -> None:
         """Starts to compete with parties of whom the least served has this tag."""
-        self.tag = max(self.tag, tag)
-
-    def learn_output(self, tokens: int) -> None:
-        """One of its requests ended after so many decode tokens."""
-        self.expected_output += OUTPUT_MEMORY * (tokens - self.expected_output)
+        if tag > self.tag:
+            self.tag = tag
+            self.lifts += 1
 
 
 def split(tokens: int, first: Share, second: Share) -> tuple[int, int]:
@@ -65,3 +67,34 @@ def split(tokens: int, first: Share, second: Share) -> tuple[int, int]:
     level = lead / (1 / first.weight + 1 / second.weight)
     mine = min(max(round(level), 0), tokens)
     return mine, tokens - mine
+
+
+def divide(
+    tokens: int, wanted: Mapping[PartyT, float], shares: Mapping[PartyT, Share]
+) -> dict[PartyT, int]:
+    """Divides tokens by weight; what one does not want goes to the others, by weight too.
+
+    Args:
+        tokens: To be divided.
+        wanted: Positive number of tokens each can use.
+        shares: Of the same parties.
+
+    Returns:
+        At most what each wants, and rounded down, but one at least, so that nobody is at a
+        standstill: so a little more than `tokens` in all where there are few; who has been
+        served least for its weight stands first.
+    """
+    parts: dict[PartyT, int] = {}
+    rest, weights = tokens, {party: shares[party].weight for party in wanted}
+    while weights:
+        level = rest / sum(weights.values())
+        content = [party for party, weight in weights.items() if wanted[party] <= weight * level]
+        for party in content or tuple(weights):
+            part = wanted[party] if content else weights[party] * level
+            parts[party] = max(1, int(part))
+        if not content:
+            break
+        for party in content:
+            rest -= parts[party]
+            del weights[party]
+    return {party: parts[party] for party in sorted(parts, key=lambda each: shares[each].tag)}
