@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.interruption import raised
 from e2e.setup import stage as stage_module
 from e2e.setup.stage import SetupError, Shell, Stage, run_stages
 
@@ -102,7 +103,7 @@ def test_an_interruption_ends_the_children(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), raised():
         run_stages([Stage("long", long)], tmp_path)
     thread.join()
     assert "failed (-15)" in ended[0]
