@@ -14,6 +14,7 @@ from tests.support.apiserver import ApiServer
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,22 @@ class Rest:
         content_type: str = "application/json",
     ) -> Reply:
         """Send one request; an HTTP error is a reply like any other."""
+        data = None if body is None else json.dumps(body).encode()
+        return self.send(method, path, data, content_type)
+
+    def send(
+        self, method: str, path: str, data: bytes | None, content_type: str = "application/json"
+    ) -> Reply:
+        """Send bytes as they are; a reply too deep to be decoded comes with an empty body."""
         request = urllib.request.Request(  # noqa: S310 - loopback
             f"{self.url}{path}",
             method=method,
-            data=None if body is None else json.dumps(body).encode(),
+            data=data,
             headers={"Content-Type": content_type},
         )
         try:
             with urllib.request.urlopen(request, context=self.trust, timeout=30) as reply:  # noqa: S310
-                return Reply(reply.status, json.load(reply))
+                return Reply(reply.status, _decoded(reply.read()))
         except urllib.error.HTTPError as error:
             with error:
                 return Reply(error.code, _decoded(error.read()))
@@ -73,6 +81,8 @@ class Rest:
 def _decoded(content: bytes) -> dict[str, Any]:
     try:
         found = json.loads(content)
+    except RecursionError:
+        return {}
     except json.JSONDecodeError:
         return {"message": content.decode(errors="replace")}
     return found if isinstance(found, dict) else {"message": str(found)}

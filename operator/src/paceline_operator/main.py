@@ -18,7 +18,7 @@ import kopf
 from kubernetes_asyncio.client import Configuration
 from pydantic import ValidationError
 
-from paceline_operator import web
+from paceline_operator import nesting, web
 from paceline_operator.clock import SteadyClock
 from paceline_operator.handlers import watch
 from paceline_operator.kube.client import ConfigError, KubeClient, load_configuration
@@ -41,9 +41,6 @@ log = logging.getLogger("paceline_operator")
 EXIT_BAD_START = 2
 EXIT_LEASE_LOST = 3
 
-NESTED = 50_000
-"""An API server stores objects of up to 10,000 levels; one must not stop the watch of all."""
-
 
 def main() -> None:
     """Run until told to stop; exit code 2 for a bad start, 3 for a lost lease."""
@@ -52,7 +49,7 @@ def main() -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     logging.getLogger("kopf").setLevel(logging.WARNING)
-    sys.setrecursionlimit(NESTED)
+    nesting.allow()
     try:
         environment = Environment()
         settings = load(environment.paceline_settings)

@@ -6,6 +6,7 @@ A golden file is the rendering of its manifest in `CASES`. To accept a change on
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from pydantic import ValidationError
 
 from paceline_operator.api.choice import RolloutStrategy
 from paceline_operator.autopilot.fleet import Tunables
-from paceline_operator.domain import tunables
+from paceline_operator.domain import desired, tunables
 from paceline_operator.domain.desired import Owner, RenderInput, children, startup_hash
 from paceline_operator.domain.difference import differs
 from paceline_operator.domain.errors import InvalidOverlayError, SpecError
-from paceline_operator.domain.names import ANNOTATION_IMAGE, ANNOTATION_TEMPLATE, LABEL_SERVICE
+from paceline_operator.domain.names import ANNOTATION_TEMPLATE, LABEL_SERVICE
 from paceline_operator.domain.overlay import MERGE_KEYS
+from paceline_operator.domain.pinned import Pinned
 from paceline_operator.domain.platform import Platform
 from tests.support.fleet import spec
 
@@ -88,12 +90,6 @@ def template(fields: dict[str, Any], **more: Any) -> dict[str, Any]:
 SIMULATED, CPU = CASES["simulated"], CASES["cpu-service"]
 
 
-def test_replicas_are_never_rendered() -> None:
-    deployments = [c for c in children(given(SIMULATED)) if c["kind"] == "Deployment"]
-    assert len(deployments) == 2
-    assert all("replicas" not in each["spec"] for each in deployments)
-
-
 def test_every_child_is_owned_and_labelled() -> None:
     for child in children(given(SIMULATED)):
         (owner,) = child["metadata"]["ownerReferences"]
@@ -125,12 +121,38 @@ def test_the_template_carries_its_own_hash() -> None:
 
 
 def test_a_new_default_image_restarts_nothing_that_runs() -> None:
-    pinned = {"pinned_image": "engine:0", "pinned_hash": startup_hash(spec(**SIMULATED))}
-    container = template(SIMULATED, **pinned)["spec"]["containers"][0]
+    known = Pinned(image="engine:0", startup=startup_hash(spec(**SIMULATED)))
+    container = template(SIMULATED, pinned=known)["spec"]["containers"][0]
     assert container["image"] == "engine:0"
     changed = {**SIMULATED, "engine": {**SIMULATED["engine"], "maxNumSeqs": 8}}
-    deployment = by_kind(changed, **pinned)["Deployment", "chat"]
-    assert deployment["metadata"]["annotations"][ANNOTATION_IMAGE] == "engine:1"
+    container = template(changed, pinned=known)["spec"]["containers"][0]
+    assert container["image"] == "engine:1"
+
+
+def test_what_is_rendered_is_what_is_pinned() -> None:
+    once = desired.pinned(given(SIMULATED))
+    assert once.image == "engine:1"
+    upgraded = replace(PLATFORM, engine_image="engine:2")
+    assert desired.pinned(given(SIMULATED, platform=upgraded, pinned=once)) == once
+
+
+def test_the_replicas_of_the_proxy_are_declared_those_of_the_engines_never() -> None:
+    made = by_kind(SIMULATED)
+    assert made["Deployment", "chat-proxy"]["spec"]["replicas"] == 1
+    assert "replicas" not in made["Deployment", "chat"]["spec"]
+
+
+def test_without_a_proxy_what_it_consists_of_is_surplus() -> None:
+    proxied, direct = given(SIMULATED), given({**SIMULATED, "routing": {"mode": "Service"}})
+    made = {(c["kind"], c["metadata"]["name"]) for c in children(proxied)}
+    kept = {(c["kind"], c["metadata"]["name"]) for c in children(direct)}
+    assert desired.surplus(proxied) == ()
+    assert set(desired.surplus(direct)) == made - kept
+
+
+def test_the_service_leads_to_the_engines_until_an_awaited_proxy_serves() -> None:
+    waiting = by_kind(SIMULATED, proxy_awaited=True)["Service", "chat"]["spec"]["selector"]
+    assert waiting["paceline.dev/component"] == "engine"
 
 
 def test_service_leads_to_the_proxy_or_to_the_pods() -> None:
@@ -157,7 +179,8 @@ def test_overlays_lie_on_top_the_installations_first() -> None:
 
 
 def test_the_strategy_is_the_resolved_one() -> None:
-    spec_ = by_kind(SIMULATED, strategy=RolloutStrategy.REPLACE)["Deployment", "chat"]["spec"]
+    known = Pinned(strategy=RolloutStrategy.REPLACE)
+    spec_ = by_kind(SIMULATED, pinned=known)["Deployment", "chat"]["spec"]
     assert spec_["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
 
 

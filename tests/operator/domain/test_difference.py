@@ -24,6 +24,16 @@ SAME: list[tuple[str, Any, Any]] = [
         {"ports": [{"name": "http", "port": 8000}]},
         {"ports": [{"name": "http", "port": 8000, "nodePort": 30000}]},
     ),
+    (
+        "a port that others added to a Service",
+        {"ports": [{"port": 8000}]},
+        {"ports": [{"port": 81}, {"port": 8000}]},
+    ),
+    (
+        "an owner that others added",
+        {"ownerReferences": [{"uid": "u"}]},
+        {"ownerReferences": [{"uid": "x"}, {"uid": "u"}]},
+    ),
     ("false against absent", {"readOnly": False}, {}),
 ]
 OTHER: list[tuple[str, Any, Any]] = [
@@ -34,6 +44,11 @@ OTHER: list[tuple[str, Any, Any]] = [
     ("a keyed item is missing", {"volumes": [{"name": "a"}]}, {"volumes": [{"name": "b"}]}),
     ("a plain list is longer", {"args": ["a"]}, {"args": ["a", "b"]}),
     ("a plain list in another order", {"args": ["a", "b"]}, {"args": ["b", "a"]}),
+    (
+        "one port twice",
+        {"ports": [{"port": 1, "name": "a"}, {"port": 1, "name": "b"}]},
+        {"ports": [{"port": 1, "name": "b"}]},
+    ),
     ("a port", {"ports": [{"port": 1}]}, {"ports": [{"port": 2}]}),
     ("true against absent", {"readOnly": True}, {}),
 ]

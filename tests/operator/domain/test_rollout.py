@@ -58,12 +58,6 @@ def test_in_progress(live: dict[str, Any] | None, rolling: bool) -> None:
     assert rollout.in_progress(live) is rolling
 
 
-@pytest.mark.parametrize("strategy", [SURGE, REPLACE])
-def test_strategy_can_be_read_back(strategy: RolloutStrategy) -> None:
-    live = {"spec": {"strategy": rollout.deployment_strategy(strategy)}}
-    assert rollout.from_deployment(live) is strategy
-
-
 @pytest.mark.parametrize(
     ("live", "complete"),
     [

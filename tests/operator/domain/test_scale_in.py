@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline_operator.domain.pods import PodView
-from paceline_operator.domain.scale_in import DrainState, Fleet, Moves, Waiting, plan
+from paceline_operator.domain.scale_in import DrainState, Fleet, Moves, Waiting, plan, strays
 from tests.support.fleet import NOW_S, pod
 
 SERVING = DrainState(refusing=False, announced=False, empty=True)
@@ -30,6 +30,31 @@ def test_scale_out_is_one_write_at_once() -> None:
 
 def test_nothing_to_do() -> None:
     assert plan(fleet((pod("a"), pod("b")), 2), NOW_S) == Moves()
+
+
+@pytest.mark.parametrize(
+    ("given_", "state", "is_stray"),
+    [
+        ({"ready": False}, ANNOUNCED, True),
+        ({"ready": False}, BUSY, True),
+        ({"ready": False}, SERVING, False),
+        ({"ready": False, "draining_since_s": NOW_S - 3}, BUSY, False),
+        ({"ready": False, "deleting": True}, BUSY, False),
+        ({"ready": False}, None, False),
+    ],
+    ids=["announced", "refusing", "no drain", "our own", "leaving", "no answer"],
+)
+def test_what_drains_without_our_mark_strays(
+    given_: dict[str, Any], state: DrainState | None, *, is_stray: bool
+) -> None:
+    one = pod("a", **given_)
+    drains = {} if state is None else {"uid-a": state}
+    assert strays((one, pod("b")), drains, ()) == ((one,) if is_stray else ())
+
+
+def test_what_is_about_to_be_drained_strays_not() -> None:
+    one = pod("a", ready=False)
+    assert strays((one,), {"uid-a": BUSY}, (one,)) == ()
 
 
 def test_least_loaded_pod_is_drained_first() -> None:

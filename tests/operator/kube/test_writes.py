@@ -14,7 +14,7 @@ from paceline_operator.domain import tunables
 from paceline_operator.domain.desired import Owner, RenderInput, children
 from paceline_operator.domain.names import ANNOTATION_APPLIED
 from paceline_operator.domain.ownership import foreign_owner, is_claimed
-from paceline_operator.kube.apply import ForeignChildError, apply, write_status
+from paceline_operator.kube.apply import ForeignChildError, apply, remove, write_status
 from paceline_operator.kube.client import KubeClient, load_configuration
 from paceline_operator.kube.errors import (
     ConflictError,
@@ -24,11 +24,17 @@ from paceline_operator.kube.errors import (
     NotFoundError,
 )
 from paceline_operator.kube.read import fetch, fetch_children
-from paceline_operator.kube.resource import CONFIG_MAP, DEPLOYMENT, INFERENCE_SERVICE, SECRET
+from paceline_operator.kube.resource import (
+    BY_KIND,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    INFERENCE_SERVICE,
+    SECRET,
+)
 from paceline_operator.kube.scale import read_scale, write_scale
 from tests.support.fleet import PLATFORM, spec
 from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
-from tests.support.rest import MERGE, Reply
+from tests.support.rest import MERGE, STRATEGIC, Reply
 
 pytestmark = pytest.mark.apiserver
 _numbers = itertools.count()
@@ -99,6 +105,129 @@ async def test_drift_by_someone_else_is_repaired(
     again = await apply(client, manifest, live)
     assert again.written
     assert again.child["data"] == manifest["data"]
+
+
+CONTAINER = {"name": "engine", "image": "other:1"}
+SIDECAR = {"name": "sidecar", "image": "other:1"}
+TAKEN: list[tuple[str, str, dict[str, Any]]] = [
+    ("Deployment/{}-proxy", "scaled", {"spec": {"replicas": 0}}),
+    ("Deployment/{}-proxy", "config", {"spec": {"template": {"metadata": {"annotations": {
+        "paceline.dev/config": "x"}}}}}),
+    ("Deployment/{}", "image", {"spec": {"template": {"spec": {"containers": [CONTAINER]}}}}),
+    ("Deployment/{}", "no token switch", {"spec": {"template": {"spec": {
+        "automountServiceAccountToken": None}}}}),
+    ("Deployment/{}", "surge", {"spec": {"strategy": {"rollingUpdate": {"maxSurge": 3}}}}),
+    ("Deployment/{}", "history", {"spec": {"revisionHistoryLimit": None}}),
+    ("Deployment/{}", "label", {"metadata": {"labels": {
+        "app.kubernetes.io/managed-by": None}}}),
+    ("Service/{}", "selector narrowed", {"spec": {"selector": {"x": "y"}}}),
+    ("Service/{}", "selector gone", {"spec": {"selector": None}}),
+    ("Service/{}", "port", {"spec": {"ports": [{"port": 8000, "targetPort": "health"}]}}),
+    ("Service/{}-pods", "label", {"metadata": {"labels": {"paceline.dev/component": "z"}}}),
+    ("ConfigMap/{}-proxy", "data", {"data": {"haproxy.cfg": ""}}),
+    ("ConfigMap/{}-tunables", "no data", {"data": None}),
+    ("Secret/{}-admin", "no data", {"data": None}),
+]  # fmt: skip
+
+
+@pytest.mark.behaviour(
+    "whatever someone changes or removes of a field that the operator declares is put back",
+    report="a proxy scaled to 0, a selector with a further label stayed as someone had left them",
+)
+@pytest.mark.parametrize(
+    ("child", "patch"),
+    [(child, patch) for child, _, patch in TAKEN],
+    ids=[f"{child.partition('/')[0]} {what}" for child, what, _ in TAKEN],
+)
+async def test_a_field_taken_from_us_is_put_back(
+    client: KubeClient,
+    service: dict[str, Any],
+    fleets: FleetApi,
+    child: str,
+    patch: dict[str, Any],
+) -> None:
+    manifest = rendered(service)[child.format(service["metadata"]["name"])]
+    kind = BY_KIND[manifest["kind"]]
+    before = (await apply(client, manifest, None, replicas=None)).child
+    path = kind.path("default", manifest["metadata"]["name"])
+    changed = fleets.rest.call("PATCH", f"{path}?fieldManager=other", patch, STRATEGIC)
+    assert changed.status == 200, changed.message
+    assert content(changed.body) != content(before)
+    again = await apply(client, manifest, {**changed.body, "kind": kind.kind})
+    assert again.written
+    assert content(again.child) == content(before)
+    assert not (await apply(client, manifest, again.child)).written
+
+
+def content(item: dict[str, Any]) -> dict[str, Any]:
+    """What is stored of an object but for who stored it and when."""
+    kept = ("labels", "annotations", "ownerReferences")
+    metadata = {key: item["metadata"].get(key) for key in kept}
+    spec_ = {key: value for key, value in item.get("spec", {}).items() if key != "clusterIPs"}
+    return {"metadata": metadata, "spec": spec_, "data": item.get("data")}
+
+
+@pytest.mark.behaviour(
+    "what others add beside our fields is theirs and is left alone",
+    report="an annotation of another controller made the operator write without end",
+)
+@pytest.mark.parametrize(
+    ("child", "patch"),
+    [
+        ("Deployment/{}", {"metadata": {"annotations": {"deployment.example/revision": "1"}}}),
+        ("Deployment/{}", {"spec": {"template": {"spec": {"containers": [SIDECAR]}}}}),
+        ("Deployment/{}", {"spec": {"paused": True}}),
+        ("Service/{}", {"metadata": {"labels": {"team": "x"}}}),
+        ("Service/{}", {"spec": {"ports": [{"name": "more", "port": 81}]}}),
+        ("Service/{}", {"metadata": {"ownerReferences": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}]}}),
+        ("ConfigMap/{}-tunables", {"data": {"more": "x"}}),
+    ],
+    ids=["annotation", "container", "paused", "label", "port", "owner", "data"],
+)  # fmt: skip
+async def test_what_others_add_is_left_alone(
+    client: KubeClient,
+    service: dict[str, Any],
+    fleets: FleetApi,
+    child: str,
+    patch: dict[str, Any],
+) -> None:
+    manifest = rendered(service)[child.format(service["metadata"]["name"])]
+    kind = BY_KIND[manifest["kind"]]
+    await apply(client, manifest, None)
+    path = kind.path("default", manifest["metadata"]["name"])
+    changed = fleets.rest.call("PATCH", f"{path}?fieldManager=other", patch, STRATEGIC)
+    assert changed.status == 200, changed.message
+    assert not (await apply(client, manifest, {**changed.body, "kind": kind.kind})).written
+
+
+@pytest.mark.parametrize("replicas", [0, 3])
+async def test_a_deployment_is_made_with_its_replicas_and_they_are_nobodys(
+    client: KubeClient, service: dict[str, Any], replicas: int
+) -> None:
+    name = service["metadata"]["name"]
+    manifest = rendered(service)[f"Deployment/{name}"]
+    made = (await apply(client, manifest, None, replicas=replicas)).child
+    assert made["spec"]["replicas"] == replicas
+    assert not is_claimed(made)
+    assert not (await apply(client, manifest, made)).written
+
+
+async def test_a_child_is_removed_only_as_it_was_seen(
+    client: KubeClient, service: dict[str, Any], fleets: FleetApi
+) -> None:
+    name = service["metadata"]["name"]
+    manifest = rendered(service)[f"ConfigMap/{name}-proxy"]
+    old = (await apply(client, manifest, None)).child
+    path = CONFIG_MAP.path("default", f"{name}-proxy")
+    fleets.rest.call("PATCH", path, {"metadata": {"labels": {"x": "y"}}}, MERGE)
+    with pytest.raises(ConflictError):
+        await remove(client, CONFIG_MAP, old)
+    now = fleets.rest.call("GET", path)
+    assert now.status == 200
+    await remove(client, CONFIG_MAP, now.body)
+    assert fleets.rest.call("GET", path).status == 404
+    await remove(client, CONFIG_MAP, now.body)
 
 
 async def test_apply_over_an_older_state_fails(

@@ -10,14 +10,15 @@ import pytest
 from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
-from paceline_operator.domain import tunables
-from paceline_operator.domain.names import ANNOTATION_TEMPLATE
+from paceline_operator.domain import pinned, tunables
+from paceline_operator.domain.desired import startup_hash
+from paceline_operator.domain.names import ANNOTATION_TEMPLATE, selector
 from paceline_operator.domain.ownership import Write
 from paceline_operator.domain.pods import Problem
-from paceline_operator.domain.scale_in import Waiting
+from paceline_operator.domain.scale_in import DrainState, Waiting
 from paceline_operator.domain.tunables import Agreed
 from paceline_operator.reconcile import knobs
-from paceline_operator.reconcile.decide import decide
+from paceline_operator.reconcile.decide import Plan, decide
 from paceline_operator.reconcile.observed import Observed
 from tests.support.fleet import NOW_S, PLATFORM, deployment_status, pod, spec
 
@@ -364,3 +365,107 @@ def test_a_pod_without_room_limits_scaling_and_names_the_scheduler() -> None:
     limit = plan.tick.scaling_limit
     assert limit is not None
     assert (limit.reason.value, said in limit.message) == ("Unschedulable", True)
+
+
+def engines(plan: Plan) -> dict[str, Any]:
+    """The engines' Deployment as the plan wants it."""
+    found: dict[str, Any] = next(
+        dict(c)
+        for c in plan.children
+        if (c["kind"], c["metadata"]["name"]) == ("Deployment", "chat")
+    )
+    return found
+
+
+def test_nothing_on_a_deployment_becomes_what_is_wanted() -> None:
+    clean = decide(seen(), PLATFORM, is_due=False)
+    live = deployment(2)
+    live["metadata"]["annotations"] = {
+        "paceline.dev/engine-image": "evil:1",
+        "paceline.dev/startup-hash": startup_hash(spec(**OFF)),
+    }
+    rolling = {"maxSurge": 0, "maxUnavailable": 2}
+    live["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    live["spec"]["template"]["spec"] = {"containers": [{"name": "engine", "image": "evil:1"}]}
+    found = decide(seen(deployment=live), PLATFORM, is_due=False)
+    assert (found.children, found.pinned) == (clean.children, clean.pinned)
+
+
+def test_what_the_status_remembers_outlives_a_new_default() -> None:
+    first = decide(seen(), PLATFORM, is_due=False)
+    assert first.pinned is not None
+    stored = {"memory": {pinned.KEY: pinned.dump(first.pinned)}}
+    metadata = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1}
+    again = seen(service={"metadata": metadata, "status": stored})
+    upgraded = replace(PLATFORM, engine_image="engine:2")
+    assert engines(decide(again, upgraded, is_due=False)) == engines(first)
+    assert engines(decide(seen(), upgraded, is_due=False)) != engines(first)
+
+
+def test_a_resolved_replace_stays() -> None:
+    stored = {"memory": {pinned.KEY: {"strategy": "Replace"}}}
+    metadata = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1}
+    found = decide(seen(service={"metadata": metadata, "status": stored}), PLATFORM, is_due=False)
+    rolling = engines(found)["spec"]["strategy"]["rollingUpdate"]
+    assert rolling == {"maxSurge": 0, "maxUnavailable": 1}
+
+
+PROXY_CHILDREN = {("Deployment", "chat-proxy"), ("ConfigMap", "chat-proxy")}
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "removed"),
+    [("Service", "u", PROXY_CHILDREN), ("Service", "other", set()), ("Proxy", "u", set())],
+    ids=["not wanted", "not ours", "wanted"],
+)
+def test_a_proxy_that_is_not_wanted_any_more_goes(
+    mode: str, owner: str, removed: set[tuple[str, str]]
+) -> None:
+    children = {
+        (kind, name): {
+            "kind": kind,
+            "metadata": {"name": name, "ownerReferences": [{"uid": owner}]},
+        }
+        for kind, name in PROXY_CHILDREN | {("ConfigMap", "chat-tunables"), ("ConfigMap", "mine")}
+    }
+    wanted = spec(**OFF, replicas=2, routing={"mode": mode})
+    plan = decide(seen(spec=wanted, children=children), PLATFORM, is_due=False)
+    assert {(c["kind"], c["metadata"]["name"]) for c in plan.surplus} == removed
+
+
+@pytest.mark.parametrize(
+    ("component", "ready", "leads_to"),
+    [("engine", 0, "engine"), ("engine", 1, "proxy"), ("proxy", 0, "proxy"), (None, 0, "proxy")],
+    ids=["proxy awaited", "proxy serves", "proxy lost", "no service yet"],
+)
+def test_where_the_service_leads(component: str | None, ready: int, leads_to: str) -> None:
+    live = {} if component is None else {"spec": {"selector": selector("chat", component)}}
+    children = {("Service", "chat"): live} if live else {}
+    proxy = {"status": {"readyReplicas": ready}}
+    plan = decide(seen(children=children, proxy=proxy), PLATFORM, is_due=False)
+    service = next(c for c in plan.children if c["metadata"]["name"] == "chat")
+    assert service["spec"]["selector"] == selector("chat", leads_to)
+
+
+STRAY = replace(B, ready=False)
+DRAINED = DrainState(refusing=True, announced=False, empty=True)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"autoscaler": "HorizontalPodAutoscaler x"},
+        {"spec": None, "refused": Problem("InvalidSpec", "spec.x: no")},
+        {"spec": spec(**OFF, model={"uri": "hf://org/model"},
+                      engine={"device": {"type": "CPU"}})},
+    ],
+    ids=["settled", "replicas left to another", "unreadable", "not to be served"],
+)  # fmt: skip
+def test_what_somebody_else_drains_is_taken_back_whatever_else_holds(
+    fields: dict[str, Any],
+) -> None:
+    given = {"pods": (A, STRAY), "drains": {B.uid: DRAINED}, **fields}
+    written = given.pop("spec", spec(**OFF, replicas=2))
+    observed = replace(seen(**given), spec=written)
+    assert decide(observed, PLATFORM, is_due=False).strays == (STRAY,)

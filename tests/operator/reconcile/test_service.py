@@ -270,19 +270,6 @@ def test_a_field_the_server_does_not_know_is_stalled_and_said(
         assert replicas(fleets.rest, service) == 1
 
 
-def test_drift_is_repaired(fleets: FleetApi, operator: OperatorProcess) -> None:
-    create(fleets, "drift")
-    settled(fleets, operator, "drift")
-    path = f"{CORE}/services/drift"
-    fleets.rest.call("PATCH", path, {"spec": {"selector": {"x": "y"}}}, MERGE)
-    operator.eventually(
-        lambda: (
-            fleets.rest.call("GET", path).body["spec"]["selector"].get("paceline.dev/component")
-            == "proxy"
-        )
-    )
-
-
 def test_an_object_of_someone_else_is_left_alone(
     fleets: FleetApi, operator: OperatorProcess
 ) -> None:

@@ -1,15 +1,15 @@
 """From the spec to the children: Deployment, Services, Secret, ConfigMaps, proxy.
 
 Rendering is stable: the same input gives the same bytes in every version of the operator, so
-an upgrade restarts nothing. Live values are outside the pod template. A Deployment never
-carries `replicas`: those are written through `/scale` alone.
+an upgrade restarts nothing. Live values are outside the pod template. The engines' Deployment
+never carries `replicas`: those are written through `/scale` alone.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from paceline_operator.api.choice import RolloutStrategy, RoutingMode
@@ -18,14 +18,13 @@ from paceline_operator.domain import arguments, overlay, proxy, rollout, tunable
 from paceline_operator.domain.contract import API_PORT, HEALTH_PORT, TUNABLES_FILE
 from paceline_operator.domain.difference import digest
 from paceline_operator.domain.names import (
-    ANNOTATION_IMAGE,
-    ANNOTATION_STARTUP,
     ENGINE,
     PROXY,
     derive,
     labels,
     selector,
 )
+from paceline_operator.domain.pinned import Pinned
 from paceline_operator.domain.platform import Platform
 from paceline_operator.domain.pod import engine_template
 
@@ -60,10 +59,10 @@ class RenderInput:
         platform: The installation's part.
         token: Admin token of the fleet, made once.
         live: Last agreed live values.
-        strategy: Resolved rollout strategy.
-        pinned_image: Image running pods were started with; kept for as long as the spec's
+        pinned: What the fleet was started with. Its image is kept for as long as the spec's
             start-up part is unchanged, so that a new default restarts nothing.
-        pinned_hash: Hash of the start-up part at that time.
+        surge_blocked: Whether the scheduler has no room for one more pod in a rollout.
+        proxy_awaited: Whether the Service leads to the engines until the proxy serves.
     """
 
     owner: Owner
@@ -71,9 +70,9 @@ class RenderInput:
     platform: Platform
     token: str
     live: tunables.Agreed
-    strategy: RolloutStrategy = RolloutStrategy.SURGE
-    pinned_image: str | None = None
-    pinned_hash: str | None = None
+    pinned: Pinned = field(default_factory=Pinned)
+    surge_blocked: bool = False
+    proxy_awaited: bool = False
 
 
 def children(given: RenderInput) -> list[dict[str, Any]]:
@@ -91,6 +90,23 @@ def children(given: RenderInput) -> list[dict[str, Any]]:
     return manifests
 
 
+def surplus(given: RenderInput) -> tuple[tuple[str, str], ...]:
+    """Kind and name of children that this spec does without, though another had them made."""
+    if given.spec.routing.mode is RoutingMode.PROXY:
+        return ()
+    name = derive(given.owner.name, PROXY)
+    return ("Deployment", name), ("ConfigMap", name)
+
+
+def pinned(given: RenderInput) -> Pinned:
+    """What to remember of these choices."""
+    return Pinned(
+        image=engine_image(given),
+        startup=startup_hash(given.spec),
+        strategy=_strategy(given),
+    )
+
+
 def startup_hash(spec: InferenceServiceSpec) -> str:
     """Hash of what the user wrote about how engines start."""
     parts = spec.model_dump(
@@ -104,9 +120,15 @@ def engine_image(given: RenderInput) -> str:
     """Image of the engine pods: the spec's, the pinned one, or the installation's."""
     if given.spec.engine.image is not None:
         return given.spec.engine.image
-    if given.pinned_image and given.pinned_hash == startup_hash(given.spec):
-        return given.pinned_image
+    if given.pinned.image and given.pinned.startup == startup_hash(given.spec):
+        return given.pinned.image
     return given.platform.engine_image
+
+
+def _strategy(given: RenderInput) -> RolloutStrategy:
+    return rollout.resolve(
+        given.spec, surge_blocked=given.surge_blocked, current=given.pinned.strategy
+    )
 
 
 def _object(
@@ -143,7 +165,8 @@ def _headless(given: RenderInput) -> dict[str, Any]:
 
 
 def _service(given: RenderInput) -> dict[str, Any]:
-    target = PROXY if given.spec.routing.mode is RoutingMode.PROXY else ENGINE
+    is_proxied = given.spec.routing.mode is RoutingMode.PROXY and not given.proxy_awaited
+    target = PROXY if is_proxied else ENGINE
     manifest = _object(given, "v1", "Service", derive(given.owner.name), target)
     spec = {
         "type": "ClusterIP",
@@ -160,15 +183,11 @@ def _port(name: str, number: int) -> dict[str, Any]:
 def _engines(given: RenderInput) -> dict[str, Any]:
     name, image = given.owner.name, engine_image(given)
     manifest = _object(given, "apps/v1", "Deployment", derive(name), ENGINE)
-    manifest["metadata"]["annotations"] = {
-        ANNOTATION_IMAGE: image,
-        ANNOTATION_STARTUP: startup_hash(given.spec),
-    }
     return {
         **manifest,
         "spec": {
             "selector": {"matchLabels": selector(name, ENGINE)},
-            "strategy": rollout.deployment_strategy(given.strategy),
+            "strategy": rollout.deployment_strategy(_strategy(given)),
             "revisionHistoryLimit": 3,
             "progressDeadlineSeconds": 600,
             "template": engine_template(name, given.spec, given.platform, image),
@@ -177,11 +196,12 @@ def _engines(given: RenderInput) -> dict[str, Any]:
 
 
 def _proxy(given: RenderInput) -> list[dict[str, Any]]:
-    name = derive(given.owner.name, "proxy")
+    name = derive(given.owner.name, PROXY)
     text = proxy.config(given.owner.name, given.owner.namespace, given.spec)
     config = _object(given, "v1", "ConfigMap", name, PROXY)
     manifest = _object(given, "apps/v1", "Deployment", name, PROXY)
     spec: Mapping[str, Any] = {
+        "replicas": proxy.REPLICAS,
         "selector": {"matchLabels": selector(given.owner.name, PROXY)},
         "strategy": rollout.deployment_strategy(RolloutStrategy.SURGE),
         "revisionHistoryLimit": 1,

@@ -15,6 +15,15 @@ from paceline_operator.domain import quantity
 from paceline_operator.domain.names import ANNOTATION_APPLIED
 from paceline_operator.domain.overlay import MERGE_KEYS, is_identity
 
+_ENTRY_KEYS: dict[str, tuple[str, ...]] = {
+    **{key: (field,) for key, field in MERGE_KEYS.items()},
+    "ports": ("containerPort", "port"),
+    "ownerReferences": ("uid",),
+    "imagePullSecrets": ("name",),
+    "hostAliases": ("ip",),
+    "volumeDevices": ("devicePath",),
+}
+"""What entries of a list are told apart by where a server merges them: others may add theirs."""
 _QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
 _EMPTY: tuple[Any, ...] = (None, "", [], {}, False, 0)
 
@@ -56,12 +65,8 @@ def _mapping_differs(desired: Mapping[str, Any], live: Any, key: str) -> bool:
 def _list_differs(desired: list[Any], live: Any, key: str) -> bool:
     if not isinstance(live, list):
         return bool(desired)
-    field = MERGE_KEYS.get(key)
-    # A Service has `ports` too, without a `containerPort`: those are compared in order.
-    is_keyed = field is not None and all(
-        isinstance(item, Mapping) and is_identity(item.get(field)) for item in desired
-    )
-    if is_keyed:
+    field = _entry_key(desired, key)
+    if field is not None:
         found = {
             item.get(field): item
             for item in live
@@ -71,3 +76,12 @@ def _list_differs(desired: list[Any], live: Any, key: str) -> bool:
     return len(desired) != len(live) or any(
         differs(one, other) for one, other in zip(desired, live, strict=True)
     )
+
+
+def _entry_key(desired: list[Any], key: str) -> str | None:
+    """What every entry of a list has that tells it apart; None where it is compared in order."""
+    for field in _ENTRY_KEYS.get(key, ()):
+        found = [item.get(field) for item in desired if isinstance(item, Mapping)]
+        if len(found) == len(desired) and all(map(is_identity, found)):
+            return field if len(set(found)) == len(found) else None
+    return None

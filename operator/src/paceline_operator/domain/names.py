@@ -11,8 +11,6 @@ OPERATOR = "paceline"
 MAX_NAME = 63
 
 ANNOTATION_APPLIED = "paceline.dev/applied"
-ANNOTATION_STARTUP = "paceline.dev/startup-hash"
-ANNOTATION_IMAGE = "paceline.dev/engine-image"
 ANNOTATION_TEMPLATE = "paceline.dev/template-hash"
 ANNOTATION_DRAINING = "paceline.dev/draining-since"
 ANNOTATION_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

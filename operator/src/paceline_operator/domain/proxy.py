@@ -24,6 +24,7 @@ from paceline_operator.domain.platform import Platform
 from paceline_operator.domain.pod import container_security, pod_security
 
 MAX_SERVERS = 64
+REPLICAS = 1
 CONFIG_DIR = "/etc/paceline/proxy"
 CONFIG_FILE = "haproxy.cfg"
 

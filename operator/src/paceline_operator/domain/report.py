@@ -29,7 +29,7 @@ from paceline_operator.api.status import (
 from paceline_operator.api.summary import summarize
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot.decision import Action, Decision, SloMeasurement, Tick
-from paceline_operator.domain import verdicts
+from paceline_operator.domain import pinned, verdicts
 from paceline_operator.domain.names import selector_text
 from paceline_operator.domain.verdicts import Sight
 
@@ -261,7 +261,7 @@ def _facts(status_: InferenceServiceStatus) -> dict[str, Any]:
          "" if each.type in _MEASURED else each.message)
         for each in status_.conditions
     ]  # fmt: skip
-    facts["writers"] = (status_.memory or {}).get("writers")
+    facts["kept"] = [(status_.memory or {}).get(key) for key in ("writers", pinned.KEY)]
     return facts
 
 

@@ -43,16 +43,6 @@ def deployment_strategy(strategy: RolloutStrategy) -> dict[str, Any]:
     return REPLACE if strategy is RolloutStrategy.REPLACE else SURGE
 
 
-def from_deployment(live: Mapping[str, Any] | None) -> RolloutStrategy | None:
-    """Strategy a live Deployment has, or None where there is none."""
-    if live is None:
-        return None
-    strategy = (live.get("spec") or {}).get("strategy") or {}
-    rolling = strategy.get("rollingUpdate") or {}
-    surge = rolling.get("maxSurge", 1) not in (0, "0", "0%")
-    return RolloutStrategy.SURGE if surge else RolloutStrategy.REPLACE
-
-
 def in_progress(live: Mapping[str, Any] | None) -> bool:
     """Whether pods of another template are being replaced, as the Deployment tells.
 

@@ -38,6 +38,11 @@ class DrainState:
     empty: bool
 
     @property
+    def active(self) -> bool:
+        """Whether a drain is on."""
+        return self.announced or self.refusing
+
+    @property
     def done(self) -> bool:
         """Whether nothing runs and nothing can come."""
         return self.refusing and self.empty
@@ -89,6 +94,27 @@ class Moves:
     scale: int | None = None
     victims: tuple[PodView, ...] = ()
     waiting: Waiting | None = None
+
+
+def strays(
+    pods: tuple[PodView, ...], drains: Mapping[str, DrainState], begin: tuple[PodView, ...]
+) -> tuple[PodView, ...]:
+    """Pods that drain though the operator asked for none: a pod is marked before it is asked.
+
+    Args:
+        pods: All pods that exist.
+        drains: UID -> state of its drain.
+        begin: Pods that are about to be drained anyway.
+    """
+    return tuple(
+        pod
+        for pod in pods
+        if pod.live
+        and pod.draining_since_s is None
+        and pod not in begin
+        and (state := drains.get(pod.uid)) is not None
+        and state.active
+    )
 
 
 def plan(fleet: Fleet, now_s: float) -> Moves:
@@ -160,7 +186,7 @@ def _needs_drain(fleet: Fleet, pod: PodView, now_s: float) -> bool:
     if pod.draining_since_s is None:
         return not _serves_nobody(fleet, pod, now_s)
     state = fleet.drains.get(pod.uid)
-    return state is not None and not (state.announced or state.refusing)
+    return state is not None and not state.active
 
 
 def _gone_quietly(fleet: Fleet, pod: PodView, now_s: float) -> bool:

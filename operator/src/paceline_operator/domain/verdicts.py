@@ -36,6 +36,8 @@ class Sight:
         rolled_out: The Deployment waits for none: its last rollout came to its end.
         waiting: What a scale-in waits for.
         yielded: Knob -> writer it has yielded to.
+        strays: Pods that somebody else drains.
+        strayed: Pods that somebody else drained lately.
         tick: What the autopilot said, None where it did not run.
         settling: Whether the process took over so lately that not knowing is no news.
     """
@@ -54,6 +56,8 @@ class Sight:
     rolled_out: bool = False
     waiting: str | None = None
     yielded: Mapping[str, str] = field(default_factory=dict)
+    strays: tuple[str, ...] = ()
+    strayed: tuple[str, ...] = ()
     tick: Tick | None = None
     settling: bool = False
 
@@ -151,10 +155,22 @@ def stalled(sight: Sight) -> Verdict | None:
 
 def reconciling(sight: Sight) -> Verdict | None:
     """What is under way, if anything."""
+    return _moving(sight) or _short(sight)
+
+
+def _moving(sight: Sight) -> Verdict | None:
     if sight.rolling_out:
         return Verdict(TRUE, "RollingOut", "pods are being replaced")
+    if sight.strays:
+        names = ", ".join(sight.strays)
+        text = f"drains though the operator did not ask, to be taken back into service: {names}"
+        return Verdict(TRUE, "UndoingDrain", text)
     if sight.waiting is not None:
         return Verdict(TRUE, "ScalingIn", sight.waiting)
+    return None
+
+
+def _short(sight: Sight) -> Verdict | None:
     wanted = sight.wanted or 0
     if sight.ready_count < wanted:
         return Verdict(TRUE, "PodsStarting", "fewer pods are ready than wanted")
@@ -216,9 +232,13 @@ def scaling_limited(sight: Sight) -> Verdict:
 
 
 def conflict(sight: Sight) -> Verdict:
-    """Whether a knob has yielded to another writer."""
-    if not sight.yielded:
+    """Whether a knob has yielded to another writer, or someone else drains pods."""
+    if not sight.yielded and not sight.strayed:
         return Verdict(FALSE, "NoConflict")
+    if not sight.yielded:
+        names = ", ".join(sight.strayed)
+        text = f"drained by someone else within 10 minutes and taken back into service: {names}"
+        return Verdict(TRUE, "ForeignDrain", text)
     told = "; ".join(f"{knob} is left to {who}" for knob, who in sorted(sight.yielded.items()))
     return Verdict(TRUE, "ForeignWriter", f"{told}; resumed 10 minutes after it is gone")
 

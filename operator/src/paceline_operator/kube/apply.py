@@ -7,9 +7,10 @@ from typing import Any
 
 from paceline_operator.domain.belonging import belongs
 from paceline_operator.domain.difference import differs, stamped
+from paceline_operator.domain.field_set import holds, is_own
 from paceline_operator.domain.names import ANNOTATION_APPLIED, LABEL_MANAGED_BY, OPERATOR
 from paceline_operator.kube.client import APPLY, JSON_PATCH, KubeClient, Object
-from paceline_operator.kube.errors import ConflictError
+from paceline_operator.kube.errors import ConflictError, NotFoundError
 from paceline_operator.kube.resource import BY_KIND, Resource
 
 
@@ -21,8 +22,13 @@ class Applied:
     written: bool
 
 
-async def apply(client: KubeClient, manifest: Object, live: Object | None) -> Applied:
+async def apply(
+    client: KubeClient, manifest: Object, live: Object | None, replicas: int | None = None
+) -> Applied:
     """Bring one child to its manifest.
+
+    It is written where the live one differs, and where a field that the manifest declares has
+    been taken from us: someone else changed or removed it.
 
     The write carries the `resourceVersion` that was compared, so a process that decided on
     an older state fails instead of undoing a newer one. A missing child is posted before it is
@@ -32,6 +38,8 @@ async def apply(client: KubeClient, manifest: Object, live: Object | None) -> Ap
         client: Where to.
         manifest: Our fields only.
         live: The child as last seen, None where it does not exist.
+        replicas: What a Deployment is made with whose manifest leaves that to `/scale`: a server
+            would begin with one pod.
 
     Raises:
         ConflictError: The child changed meanwhile, or belongs to someone else.
@@ -43,12 +51,15 @@ async def apply(client: KubeClient, manifest: Object, live: Object | None) -> Ap
     if live is None:
         collection = kind.path(metadata["namespace"])
         # Strict, as applying is: else a child would be made without the field that is unknown.
+        posted = manifest
+        if replicas is not None:
+            posted = {**manifest, "spec": {"replicas": replicas, **manifest["spec"]}}
         live = await client.write(
-            "POST", collection, manifest, fieldManager=OPERATOR, fieldValidation="Strict"
+            "POST", collection, posted, fieldManager=OPERATOR, fieldValidation="Strict"
         )
     else:
         _refuse_foreign(wanted, live)
-        if not differs(wanted, live):
+        if not differs(wanted, live) and holds(wanted, live):
             return Applied(live, written=False)
     if _is_unfinished(live):
         live = await _disowned(client, kind, live)
@@ -65,8 +76,25 @@ def _is_unfinished(live: Object) -> bool:
     metadata = live["metadata"]
     owners = metadata.get("managedFields") or ()
     return ANNOTATION_APPLIED not in (metadata.get("annotations") or {}) and not any(
-        each.get("manager") == OPERATOR and each.get("operation") == "Apply" for each in owners
+        map(is_own, owners)
     )
+
+
+async def remove(client: KubeClient, kind: Resource, live: Object) -> None:
+    """Delete a child if it still is the one that was seen; its pods end as they always do.
+
+    Raises:
+        ConflictError: It changed meanwhile.
+        KubeError: Any other refusal.
+    """
+    metadata = live["metadata"]
+    seen = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    body = {"preconditions": seen, "propagationPolicy": "Background"}
+    try:
+        path = kind.path(metadata["namespace"], metadata["name"])
+        await client.write("DELETE", path, body)
+    except NotFoundError:
+        return
 
 
 async def _disowned(client: KubeClient, kind: Resource, live: Object) -> Object:

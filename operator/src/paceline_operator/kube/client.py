@@ -18,7 +18,7 @@ from kubernetes_asyncio.config.incluster_config import (
     InClusterConfigLoader,
 )
 
-from paceline_operator.kube.errors import KubeError, UnavailableError, from_status
+from paceline_operator.kube.errors import InvalidError, KubeError, UnavailableError, from_status
 
 APPLY = "application/apply-patch+yaml"
 JSON = "application/json"
@@ -148,8 +148,12 @@ def _read(method: str, path: str, status: int, text: str) -> Object:
         answer = json.loads(text) if text else {}
     except ValueError:
         answer = {"message": text[:200]}
+    except RecursionError as error:
+        raise InvalidError(
+            f"{method} {path}: the answer is nested too deeply to be read"
+        ) from error
     if status < 400 and isinstance(answer, dict):
         return answer
     message = answer.get("message", "") if isinstance(answer, dict) else ""
-    error: KubeError = from_status(status, f"{method} {path}: {status} {message}".strip())
-    raise error
+    refusal: KubeError = from_status(status, f"{method} {path}: {status} {message}".strip())
+    raise refusal

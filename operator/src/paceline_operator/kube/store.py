@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from paceline_operator.domain.field_set import is_own
 from paceline_operator.domain.names import LABEL_SERVICE
 from paceline_operator.kube.client import Object
-from paceline_operator.kube.resource import DEPLOYMENT, SECRET, Resource
+from paceline_operator.kube.resource import CHILDREN, DEPLOYMENT, SECRET, Resource
 
 Key = tuple[str, str]
 MAX_GONE = 4096
@@ -127,8 +128,11 @@ def _trimmed(kind: Resource, item: Object) -> Object:
     if kind == SECRET:
         # That it is there, and which version, is all that is kept of it.
         item = {part: item[part] for part in ("apiVersion", "kind", "metadata") if part in item}
-    # Managed fields weigh as much as the object; only a Deployment's tell who wrote replicas.
-    if kind == DEPLOYMENT or "managedFields" not in item["metadata"]:
+    # Managed fields weigh as much as the object; only a Deployment's tell who wrote replicas,
+    # and our own what has been taken from us.
+    fields = item["metadata"].get("managedFields")
+    if kind == DEPLOYMENT or fields is None:
         return item
+    own = [each for each in fields if kind in CHILDREN and is_own(each)]
     metadata = {k: v for k, v in item["metadata"].items() if k != "managedFields"}
-    return {**item, "metadata": metadata}
+    return {**item, "metadata": {**metadata, **({"managedFields": own} if own else {})}}

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from paceline_operator.kube.apply import apply
+from paceline_operator.kube.apply import apply, remove
 from paceline_operator.kube.read import fetch
-from paceline_operator.kube.resource import BY_KIND, SECRET
+from paceline_operator.kube.resource import BY_KIND, DEPLOYMENT, SECRET, Resource
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.observed import Observed
 from paceline_operator.reconcile.session import Session
@@ -17,9 +17,20 @@ log = logging.getLogger(__name__)
 
 
 async def bring_about(
-    ctx: Context, session: Session, seen: Observed, manifests: tuple[Mapping[str, Any], ...]
+    ctx: Context,
+    session: Session,
+    seen: Observed,
+    manifests: tuple[Mapping[str, Any], ...],
+    replicas: int | None,
 ) -> int:
     """Apply what differs; returns how many children were written.
+
+    Args:
+        ctx: Where to.
+        session: Gets the Secret as written.
+        seen: The children as last seen.
+        manifests: What they should be, in the order they must exist in.
+        replicas: What the engines' Deployment is made with.
 
     Raises:
         ConflictError: A child changed meanwhile or belongs to someone else.
@@ -32,7 +43,12 @@ async def bring_about(
         if live is None:
             # One without our labels is not watched; it must not be taken over.
             live = await fetch(ctx.client, kind, seen.namespace, name)
-        applied = await apply(ctx.client, dict(manifest), None if live is None else dict(live))
+        applied = await apply(
+            ctx.client,
+            dict(manifest),
+            None if live is None else dict(live),
+            replicas=_at_first(kind, manifest, replicas),
+        )
         if not applied.written:
             continue
         written += 1
@@ -41,3 +57,25 @@ async def bring_about(
         if kind is SECRET:
             session.secret = applied.child
     return written
+
+
+def _at_first(kind: Resource, manifest: Mapping[str, Any], replicas: int | None) -> int | None:
+    """Replicas to make a child with; none where it has none, or its manifest says them."""
+    if kind is not DEPLOYMENT or "replicas" in manifest["spec"]:
+        return None
+    # Too few is mended by the write to `/scale` that follows; a pod too many has run.
+    return replicas or 0
+
+
+async def do_without(ctx: Context, seen: Observed, surplus: tuple[Mapping[str, Any], ...]) -> None:
+    """Remove children of an earlier spec.
+
+    Raises:
+        ConflictError: One changed meanwhile.
+        KubeError: Any other refusal.
+    """
+    for live in surplus:
+        kind = BY_KIND[live["kind"]]
+        await remove(ctx.client, kind, dict(live))
+        ctx.store.remove(kind, dict(live))
+        log.info("removed %s %s/%s", kind.kind, seen.namespace, live["metadata"]["name"])

@@ -11,10 +11,12 @@ from paceline_operator.autopilot.decision import Knob, SetReplicas, Tick
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import policy_from_spec
-from paceline_operator.domain import ownership, replicas, scale_in
+from paceline_operator.domain import desired, ownership, replicas, scale_in
+from paceline_operator.domain.belonging import belongs
 from paceline_operator.domain.errors import SpecError
 from paceline_operator.domain.names import derive
 from paceline_operator.domain.ownership import Write
+from paceline_operator.domain.pinned import Pinned
 from paceline_operator.domain.platform import Platform
 from paceline_operator.domain.pods import PodView, Problem, template_hash
 from paceline_operator.domain.tunables import Agreed
@@ -30,11 +32,14 @@ class Plan:
 
     Attributes:
         children: Manifests to bring about.
+        surplus: Live children of an earlier spec, to be removed.
+        pinned: What the fleet was started with, None where the spec is refused.
         refused: Why there are none.
         agreed: Live values every engine should run with, None where the spec is refused.
         announce: Whether their revision is new and must be in the status before any push.
         pushes: Pods to send them to.
         moves: Replicas and drains.
+        strays: Pods that somebody else drains, to be taken back into service.
         target: Replicas wanted.
         present: Replicas wanted before this pass's decision.
         adopted: A foreign write whose value was taken over in this pass.
@@ -46,11 +51,14 @@ class Plan:
     """
 
     children: tuple[Mapping[str, Any], ...] = ()
+    surplus: tuple[Mapping[str, Any], ...] = ()
+    pinned: Pinned | None = None
     refused: Problem | None = None
     agreed: Agreed | None = None
     announce: bool = False
     pushes: tuple[PodView, ...] = ()
     moves: scale_in.Moves = field(default_factory=scale_in.Moves)
+    strays: tuple[PodView, ...] = ()
     target: int | None = None
     present: int | None = None
     adopted: Write | None = None
@@ -74,7 +82,8 @@ def decide(seen: Observed, platform: Platform, *, is_due: bool) -> Plan:
     if adopted is not None:
         seen = replace(seen, memory=_disturbed(seen.memory, seen.now_s))
     base = Plan(writers=writers, adopted=adopted, yielded=yielded, memory=seen.memory,
-                target=present, present=present)  # fmt: skip
+                target=present, present=present,
+                strays=scale_in.strays(seen.pods, seen.drains, ()))  # fmt: skip
     if seen.spec is None:
         return replace(base, refused=seen.refused, template_hash=template_hash(seen.deployment))
     known = knobs.present(seen, seen.spec)
@@ -87,15 +96,20 @@ def decide(seen: Observed, platform: Platform, *, is_due: bool) -> Plan:
     )
     agreed, announce = knobs.agree(seen, seen.spec, known, knobs.wanted(tick), plan.memory)
     plan = replace(plan, agreed=agreed, announce=announce, pushes=knobs.behind(seen, agreed))
+    given = rendering.render_input(seen, seen.spec, platform, agreed)
     try:
-        children = rendering.manifests(seen, seen.spec, platform, agreed)
+        children = desired.children(given)
     except SpecError as error:
         return discarded(seen, plan, Problem(error.reason, str(error)), is_announced=False)
+    moves = _moves(seen, plan)
     return replace(
         plan,
         children=tuple(children),
+        surplus=_surplus(seen, given),
+        pinned=desired.pinned(given),
         template_hash=_template_of(children, seen.name),
-        moves=_moves(seen, plan),
+        moves=moves,
+        strays=scale_in.strays(seen.pods, seen.drains, moves.begin),
     )
 
 
@@ -119,11 +133,17 @@ def discarded(seen: Observed, plan: Plan, refused: Problem, *, is_announced: boo
         present=plan.present,
         adopted=plan.adopted,
         yielded=plan.yielded,
+        strays=plan.strays,
         writers=plan.writers,
         tick=tick,
         memory=seen.memory,
         template_hash=template_hash(seen.deployment),
     )
+
+
+def _surplus(seen: Observed, given: desired.RenderInput) -> tuple[Mapping[str, Any], ...]:
+    found = (seen.children.get(each) for each in desired.surplus(given))
+    return tuple(each for each in found if each is not None and belongs(each, seen.uid))
 
 
 def _template_of(children: list[dict[str, Any]], name: str) -> str:

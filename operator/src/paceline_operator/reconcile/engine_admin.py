@@ -109,6 +109,8 @@ class EngineAdmin:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             detail = str(error) or type(error).__name__
             raise UnreachableError(f"{method} {url}: {detail}") from error
+        except RecursionError as error:
+            raise UnreachableError(f"{method} {url}: an answer nested too deeply") from error
         if reply.status >= 400:
             raise RefusedError(f"{method} {url}: {reply.status} {_text(answer)}", reply.status)
         return answer if isinstance(answer, dict) else {}

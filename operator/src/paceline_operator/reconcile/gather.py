@@ -266,8 +266,20 @@ def _by_uid(session: Session, fleet: Iterable[PodView]) -> dict[str, PodTunables
 async def _drains(
     ctx: Context, session: Session, fleet: Iterable[PodView], token: str
 ) -> dict[str, DrainState]:
-    marked = [p for p in fleet if p.live and p.ip is not None and p.draining_since_s is not None]
-    return await _all(session, marked, lambda pod: ctx.engines.drain_state(pod.ip or "", token))
+    """How far drains are, of marked pods and of those that somebody else drains."""
+    asked = [pod for pod in fleet if _may_drain(session, pod)]
+    states = await _all(session, asked, lambda pod: ctx.engines.drain_state(pod.ip or "", token))
+    marked = {pod.uid for pod in asked if pod.draining_since_s is not None}
+    return {uid: state for uid, state in states.items() if uid in marked or state.active}
+
+
+def _may_drain(session: Session, pod: PodView) -> bool:
+    if not pod.live or pod.ip is None:
+        return False
+    # A drain makes an engine unready. One that answers no scrape would only cost a timeout.
+    reading = session.scrape.pods.get(pod.uid) if session.scrape is not None else None
+    answers = reading is not None and not reading.error
+    return pod.draining_since_s is not None or (not pod.ready and answers)
 
 
 async def _all(

@@ -38,7 +38,7 @@ class Observed:
         scrape: Last round of measurements, None before the first.
         reports: UID -> what the engine reported of its tunables.
         waits: UID -> no live values are sent before this, after it refused some.
-        drains: UID -> state of the drain of marked pods that answered.
+        drains: UID -> state of the drain: of marked pods that answered, and of others that drain.
         token: Admin token.
         memory: The autopilot's memory.
         writers: Foreign writes of replicas known before.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.domain import desired, rollout
-from paceline_operator.domain.names import ANNOTATION_IMAGE, ANNOTATION_STARTUP
+from paceline_operator.domain import pinned, rollout
+from paceline_operator.domain.desired import Owner, RenderInput
+from paceline_operator.domain.names import ENGINE, derive, selector
 from paceline_operator.domain.platform import Platform
 from paceline_operator.domain.pods import UNSCHEDULABLE, template_hash
 from paceline_operator.domain.tunables import Agreed
@@ -14,35 +13,19 @@ from paceline_operator.reconcile.knobs import for_start
 from paceline_operator.reconcile.observed import Observed
 
 
-def manifests(
+def render_input(
     seen: Observed, spec: InferenceServiceSpec, platform: Platform, agreed: Agreed
-) -> list[dict[str, Any]]:
-    """Children in the order they must exist in.
-
-    Raises:
-        SpecError: The spec cannot be served as written.
-    """
-    return desired.children(_render_input(seen, spec, platform, agreed))
-
-
-def _render_input(
-    seen: Observed, spec: InferenceServiceSpec, platform: Platform, agreed: Agreed
-) -> desired.RenderInput:
-    metadata = (seen.deployment or {}).get("metadata") or {}
-    annotations = metadata.get("annotations") or {}
-    return desired.RenderInput(
-        owner=desired.Owner(name=seen.name, namespace=seen.namespace, uid=seen.uid),
+) -> RenderInput:
+    """All that the children depend on."""
+    return RenderInput(
+        owner=Owner(name=seen.name, namespace=seen.namespace, uid=seen.uid),
         spec=spec,
         platform=platform,
         token=seen.token,
         live=for_start(seen, agreed),
-        strategy=rollout.resolve(
-            spec,
-            surge_blocked=_surge_blocked(seen),
-            current=rollout.from_deployment(seen.deployment),
-        ),
-        pinned_image=annotations.get(ANNOTATION_IMAGE),
-        pinned_hash=annotations.get(ANNOTATION_STARTUP),
+        pinned=pinned.load(seen.service.get("status")),
+        surge_blocked=_surge_blocked(seen),
+        proxy_awaited=_proxy_awaited(seen),
     )
 
 
@@ -53,3 +36,13 @@ def _surge_blocked(seen: Observed) -> bool:
         for pod in seen.pods
         if pod.live and pod.template_hash == current
     )
+
+
+def _proxy_awaited(seen: Observed) -> bool:
+    """Whether the Service leads to the engines and a proxy has yet to serve.
+
+    Led to a proxy that does not serve, requests would fail though engines are ready.
+    """
+    live = seen.children.get(("Service", derive(seen.name))) or {}
+    is_direct = (live.get("spec") or {}).get("selector") == selector(seen.name, ENGINE)
+    return is_direct and not rollout.is_available(seen.proxy)

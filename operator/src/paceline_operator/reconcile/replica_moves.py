@@ -56,6 +56,21 @@ async def carry_out(ctx: Context, session: Session, seen: Observed, moves: Moves
         session.expected_gone = {pod.uid: pod.name for pod in moves.victims}
 
 
+async def retrieve(
+    ctx: Context, session: Session, seen: Observed, strays: tuple[PodView, ...]
+) -> None:
+    """Take pods back into service that somebody else drains, and tell.
+
+    An engine that was told to end refuses: it drains before it does.
+    """
+    retrieved = [pod for pod in strays if await _undrain(ctx, session, pod)]
+    session.strays |= {pod.uid: (pod.name, seen.now_s) for pod in retrieved}
+    if retrieved:
+        names = ", ".join(pod.name for pod in retrieved)
+        text = f"drained by someone else, taken back into service: {names}"
+        await ctx.events.tell(dict(seen.service), Note("ForeignDrain", "Undo", text, warning=True))
+
+
 async def _begin(ctx: Context, session: Session, seen: Observed, pod: PodView) -> None:
     if pod.draining_since_s is None:
         since = datetime.fromtimestamp(seen.now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -71,6 +86,11 @@ async def _begin(ctx: Context, session: Session, seen: Observed, pod: PodView) -
 
 
 async def _take_back(ctx: Context, session: Session, seen: Observed, pod: PodView) -> None:
+    if await _undrain(ctx, session, pod):
+        await _mark(ctx, seen, pod, {ANNOTATION_DRAINING: None, ANNOTATION_DELETION_COST: None})
+
+
+async def _undrain(ctx: Context, session: Session, pod: PodView) -> bool:
     ctx.client.guard()
     try:
         if pod.ip is not None:
@@ -78,8 +98,8 @@ async def _take_back(ctx: Context, session: Session, seen: Observed, pod: PodVie
     except EngineError as error:
         session.note(error)
         log.info("pod %s was not taken back: %s", pod.name, error)
-        return
-    await _mark(ctx, seen, pod, {ANNOTATION_DRAINING: None, ANNOTATION_DELETION_COST: None})
+        return False
+    return True
 
 
 async def _mark(

@@ -20,6 +20,8 @@ FIRST_WAIT_S = 1.0
 SETTLE_S = 60.0
 """What a process that took over cannot know yet, it leaves as it was for this long."""
 MAX_WAIT_S = 60.0
+STRAYED_S = 600.0
+"""How long the status tells of somebody else's drain."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,6 +51,7 @@ class Session:
         unpublished: Moves that no status tells of yet.
         own: The object as this pass itself wrote it, None before it did.
         expected_gone: UID -> name of pods that a scale-in should remove.
+        strays: UID of a pod that somebody else drained -> its name, and when that was last seen.
         causes: UID of a pod without containers -> when its events were read, and the newest.
     """
 
@@ -74,6 +77,7 @@ class Session:
     unpublished: tuple[Decision, ...] = ()
     own: Object | None = None
     expected_gone: dict[str, str] = field(default_factory=dict)
+    strays: dict[str, tuple[str, float]] = field(default_factory=dict)
     causes: dict[str, tuple[float, PodEvent | None]] = field(default_factory=dict)
 
     def wait(self, incarnation: str, now_s: float) -> None:
@@ -88,6 +92,11 @@ class Session:
     def is_settling(self, now_s: float) -> bool:
         """Whether an earlier process still knows better what was measured."""
         return now_s - self.inherited_at_s < SETTLE_S
+
+    def strayed(self, now_s: float) -> tuple[str, ...]:
+        """Names of pods that somebody else drained lately."""
+        self.strays = {k: v for k, v in self.strays.items() if now_s - v[1] <= STRAYED_S}
+        return tuple(sorted(name for name, _ in self.strays.values()))
 
     def note(self, error: EngineError) -> None:
         """Look at how an engine refused: one that knows another token makes ours doubtful."""

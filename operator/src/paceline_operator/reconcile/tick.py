@@ -10,7 +10,7 @@ from paceline_operator.api.conditions import ConditionType, find_condition
 from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.autopilot.decision import Decision, Tick
 from paceline_operator.autopilot.memory import dump_memory
-from paceline_operator.domain import report, rollout
+from paceline_operator.domain import pinned, report, rollout
 from paceline_operator.domain.pods import Problem
 from paceline_operator.domain.tunables import objectives_digest
 from paceline_operator.domain.verdicts import Sight
@@ -83,10 +83,12 @@ def _applied(tick: Tick) -> tuple[Decision, ...]:
 
 
 async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
+    await replica_moves.retrieve(ctx, session, seen, plan.strays)
     if plan.refused is not None:
         await _tell_refusal(ctx, seen, plan)
         return
-    await children.bring_about(ctx, session, seen, plan.children)
+    await children.bring_about(ctx, session, seen, plan.children, plan.target)
+    await children.do_without(ctx, seen, plan.surplus)
     if plan.agreed is not None and plan.pushes:
         if plan.announce:
             await _announce(ctx, session, seen, plan)
@@ -131,9 +133,15 @@ async def _announce(ctx: Context, session: Session, seen: Observed, plan: Plan) 
 
 
 def _memory(seen: Observed, plan: Plan) -> dict[str, Any]:
-    kept = {"pilot": dump_memory(plan.memory), "writers": dump_writers(plan.writers)}
+    kept: dict[str, Any] = {
+        "pilot": dump_memory(plan.memory),
+        "writers": dump_writers(plan.writers),
+    }
     if plan.agreed is None:
         return {**(seen.status.memory or {}), **kept}
+    # What a server refused has started nothing.
+    known = plan.pinned if plan.refused is None else None
+    kept[pinned.KEY] = pinned.dump(known or pinned.load(seen.service.get("status")))
     return {**kept, knobs.OBJECTIVES: objectives_digest(plan.agreed.slos)}
 
 
@@ -201,6 +209,8 @@ def _sight(session: Session, seen: Observed, plan: Plan) -> Sight:
         rolled_out=rollout.is_complete(seen.deployment),
         waiting=None if plan.moves.waiting is None else plan.moves.waiting.value,
         yielded=plan.yielded,
+        strays=tuple(pod.name for pod in plan.strays),
+        strayed=session.strayed(seen.now_s),
         tick=_told(session, plan.tick),
         settling=seen.is_settling,
     )
@@ -249,6 +259,7 @@ def _delay(seen: Observed, plan: Plan) -> float:
         or plan.pushes
         or moves.begin
         or moves.undo
+        or plan.strays
         or (moves.waiting and seen.drains)
     ):
         return FAST_S

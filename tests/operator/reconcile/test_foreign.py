@@ -1,0 +1,201 @@
+"""What others do to the children of an object, to its engines, and to the object's own depth.
+
+The API server and the operator are real; no pod runs.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import Any
+
+import pytest
+
+from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
+from tests.support.operator_process import OperatorProcess
+from tests.support.rest import MERGE, Reply
+from tests.support.service import CORE, DEPLOYMENTS, condition, paths, replicas, status, versions
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(360)]
+
+SPEC: dict[str, Any] = {
+    "engine": {"device": {"type": "Simulated"}},
+    "scaling": {"mode": "Off"},
+}
+SOON_S = 60.0
+
+
+def create(fleets: FleetApi, operator: OperatorProcess, name: str, **fields: Any) -> None:
+    """Make a service, and wait until its status tells of it."""
+    made = fleets.create(inference_service(name, {**SPEC, **fields}))
+    assert made.status == 201, made.message
+    operator.eventually(lambda: status(fleets.rest, name).get("memory", {}).get("engines"))
+
+
+def get(fleets: FleetApi, path: str) -> dict[str, Any]:
+    return fleets.rest.call("GET", path).body
+
+
+def patch(fleets: FleetApi, path: str, body: dict[str, Any]) -> None:
+    done = fleets.rest.call("PATCH", f"{path}?fieldManager=stranger", body, MERGE)
+    assert done.status == 200, done.message
+
+
+def seen_since(fleets: FleetApi, collection: str, version: str) -> list[dict[str, Any]]:
+    """Every state of a collection's objects from a version on, as the server tells watches."""
+    url = f"{fleets.rest.url}{collection}?watch=1&resourceVersion={version}&timeoutSeconds=1"
+    request = urllib.request.Request(url)  # noqa: S310 - loopback
+    with urllib.request.urlopen(request, context=fleets.rest.trust, timeout=30) as reply:  # noqa: S310
+        return [json.loads(line)["object"] for line in reply]
+
+
+@pytest.mark.behaviour(
+    "a fleet of no replicas never asks for a pod, not even while it is made",
+    report="a Deployment made without replicas asks for one pod until it is scaled to 0",
+)
+@pytest.mark.parametrize(
+    ("name", "fields", "wanted"),
+    [
+        ("zero", {"replicas": 0}, 0),
+        ("zero-recommend", {"replicas": 0, "scaling": {"mode": "Recommend"}}, 0),
+        # Nobody would notice a request for it: the autopilot keeps one.
+        ("zero-auto", {"replicas": 0, "scaling": {"minReplicas": 0, "maxReplicas": 2}}, 1),
+        ("three", {"replicas": 3}, 3),
+    ],
+)
+def test_a_fleet_is_made_with_its_replicas(
+    fleets: FleetApi, operator: OperatorProcess, name: str, fields: dict[str, Any], wanted: int
+) -> None:
+    version = get(fleets, DEPLOYMENTS)["metadata"]["resourceVersion"]
+    create(fleets, operator, name, **fields)
+    operator.eventually(lambda: status(fleets.rest, name).get("desiredReplicas") == wanted)
+    # Deleted by someone, it is made anew.
+    assert fleets.rest.call("DELETE", f"{DEPLOYMENTS}/{name}").status == 200
+    operator.eventually(lambda: replicas(fleets.rest, name) is not None)
+    states = seen_since(fleets, DEPLOYMENTS, version)
+    asked = [each["spec"]["replicas"] for each in states if each["metadata"]["name"] == name]
+    assert len(asked) > 2
+    assert set(asked) == {wanted}
+
+
+@pytest.mark.behaviour(
+    "routing is changed to and fro: what the proxy consists of goes and comes back, and the "
+    "Service leads to it only once it serves",
+    report="changed from Proxy to Service, the proxy's Deployment and ConfigMap were left behind",
+)
+def test_routing_to_and_fro(fleets: FleetApi, operator: OperatorProcess) -> None:
+    name = "routed"
+    proxy = [f"{DEPLOYMENTS}/{name}-proxy", f"{CORE}/configmaps/{name}-proxy"]
+    others = [path for path in paths(name) if path not in proxy]
+    create(fleets, operator, name)
+    operator.eventually(lambda: len(versions(fleets.rest, name)) == len(paths(name)))
+    mine = {
+        "metadata": {"name": f"{name}-mine", "labels": get(fleets, proxy[1])["metadata"]["labels"]}
+    }
+    assert fleets.rest.call("POST", f"{CORE}/configmaps", mine).status == 201
+
+    patch(fleets, f"{COLLECTION}/{name}", {"spec": {"routing": {"mode": "Service"}}})
+    operator.eventually(lambda: not set(proxy) & set(versions(fleets.rest, name)), SOON_S)
+    assert set(versions(fleets.rest, name)) == set(others)
+    assert get(fleets, f"{CORE}/configmaps/{name}-mine")["metadata"]["name"] == f"{name}-mine"
+    assert leads_to(fleets, name) == "engine"
+
+    patch(fleets, f"{COLLECTION}/{name}", {"spec": {"routing": {"mode": "Proxy"}}})
+    operator.eventually(lambda: len(versions(fleets.rest, name)) == len(paths(name)), SOON_S)
+    assert leads_to(fleets, name) == "engine"
+    serving = {"status": {"replicas": 1, "readyReplicas": 1}}
+    patch(fleets, f"{DEPLOYMENTS}/{name}-proxy/status", serving)
+    operator.eventually(lambda: leads_to(fleets, name) == "proxy", SOON_S)
+
+
+def leads_to(fleets: FleetApi, name: str) -> str:
+    found: str = get(fleets, f"{CORE}/services/{name}")["spec"]["selector"][
+        "paceline.dev/component"
+    ]
+    return found
+
+
+@pytest.mark.behaviour(
+    "nothing that someone writes on a child becomes what is wanted: it is put back in seconds",
+    report="the engine image in an annotation of the Deployment was taken over as the wanted one",
+)
+def test_what_someone_writes_on_children_is_put_back(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    name = "written"
+    create(fleets, operator, name)
+    operator.eventually(lambda: len(versions(fleets.rest, name)) == len(paths(name)))
+    known = status(fleets.rest, name)["memory"]["engines"]
+    engines, proxy = f"{DEPLOYMENTS}/{name}", f"{DEPLOYMENTS}/{name}-proxy"
+    service = f"{CORE}/services/{name}"
+    before = {path: get(fleets, path)["spec"] for path in (engines, proxy, service)}
+    assert before[proxy]["replicas"] == 1
+
+    marks = {
+        "paceline.dev/engine-image": "evil:1", "paceline.dev/startup-hash": known["startup"],
+        "paceline.dev/applied": "x",
+    }  # fmt: skip
+    container = {**before[engines]["template"]["spec"]["containers"][0], "image": "evil:1"}
+    pod_spec = {"containers": [container], "automountServiceAccountToken": None}
+    rolling = {"maxSurge": 0, "maxUnavailable": 2}
+    patch(fleets, engines, {
+        "metadata": {"annotations": marks},
+        "spec": {"template": {"spec": pod_spec}, "strategy": {"rollingUpdate": rolling}},
+    })  # fmt: skip
+    patch(fleets, service, {"spec": {"selector": {"x": "y"}}})
+    patch(fleets, proxy, {"metadata": {"labels": {"paceline.dev/service": "other"}}})
+    fleets.server.kubectl("scale", "deployment", f"{name}-proxy", "--replicas=0")
+    for path, spec in before.items():
+        operator.eventually(lambda path=path, spec=spec: get(fleets, path)["spec"] == spec, SOON_S)
+    labels = get(fleets, proxy)["metadata"]["labels"]
+    assert labels["paceline.dev/service"] == name
+    assert status(fleets.rest, name)["memory"]["engines"] == known
+
+
+@pytest.mark.behaviour(
+    "an object nested as deeply as a server stores it stops nothing: it is refused in one line, "
+    "and others go on",
+    report="an object of 900 and one of 2,000 levels in spec.template froze the operator",
+)
+@pytest.mark.parametrize("levels", [60, 900, 2_000, 9_900])
+def test_a_deeply_nested_object_stops_nothing(
+    fleets: FleetApi, operator: OperatorProcess, levels: int
+) -> None:
+    name, other = f"deep-{levels}", f"beside-{levels}"
+    create(fleets, operator, other)
+    made = post_nested(fleets, name, levels)
+    assert made.status == 201, made.message
+    stalled = operator.eventually(
+        lambda: (c := stalled_of(fleets, name)).get("status") == "True" and c
+    )
+    assert stalled
+    assert len(stalled["message"].splitlines()) == 1
+    if levels > 64:
+        assert stalled["reason"] == "InvalidTemplate"
+        assert "nested more than 64 levels deep" in stalled["message"]
+    # Others are reconciled while it exists, new ones and changed ones.
+    patch(fleets, f"{COLLECTION}/{other}", {"spec": {"replicas": 2}})
+    operator.eventually(lambda: replicas(fleets.rest, other) == 2, SOON_S)
+    create(fleets, operator, f"after-{levels}")
+    # It goes on by itself once mended, and is forgotten once deleted.
+    patch(fleets, f"{COLLECTION}/{name}", {"spec": {"template": None}})
+    operator.eventually(
+        lambda: condition(fleets.rest, name, "Stalled")["status"] == "False", SOON_S
+    )
+    for each in (name, other, f"after-{levels}"):
+        assert fleets.delete(each).status == 200
+
+
+def stalled_of(fleets: FleetApi, name: str) -> dict[str, Any]:
+    """Its condition `Stalled`, read without reading the object, which json refuses to."""
+    path = '-ojsonpath={.status.conditions[?(@.type=="Stalled")]}'
+    text = fleets.server.kubectl("get", "infs", name, path)
+    found: dict[str, Any] = json.loads(text or "{}")
+    return found
+
+
+def post_nested(fleets: FleetApi, name: str, levels: int) -> Reply:
+    """Create a service whose template is nested; as text, for json would refuse to write it."""
+    template = '{"a":' * levels + "1" + "}" * levels
+    whole = json.dumps(inference_service(name, {**SPEC, "template": {"deep": "HERE"}}))
+    return fleets.rest.send("POST", COLLECTION, whole.replace('"HERE"', template).encode())
