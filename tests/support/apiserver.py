@@ -71,7 +71,9 @@ class ApiServer:
         self, *arguments: str, stdin: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Runs kubectl as administrator, whatever comes of it."""
-        command = [*_program("kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
+        # Another server may have had this port before, and other kinds.
+        cache = f"--cache-dir={self.directory / 'kubectl'}"
+        command = [*_program("kubectl"), "--kubeconfig", str(self.kubeconfig), cache, *arguments]
         return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
 
 
