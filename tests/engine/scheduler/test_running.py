@@ -37,11 +37,11 @@ def test_batch_yields_before_interactive_and_the_latest_first() -> None:
         assert made.remove(victim.request_id) is victim
     assert victims == [2, 0, 5, 3, 1]
     assert [s.request_id for s in made] == [4]
-    assert (len(made), made.num_batch, made.num_unprotected) == (1, 1, 0)
+    assert (len(made), made.num_batch, len(list(made.protected))) == (1, 1, 1)
 
 
 def test_counts_and_unknown_ids() -> None:
     made = running((BATCH, 0), (LIVE, 0))
-    assert (len(made), made.num_batch, made.num_unprotected) == (2, 1, 2)
+    assert (len(made), made.num_batch, list(made.protected)) == (2, 1, [])
     assert (made.get(7), made.remove(7)) == (None, None)
     assert [s.request_id for s in made.displaceable()] == [0]

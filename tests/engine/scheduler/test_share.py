@@ -85,7 +85,7 @@ def test_tokens_are_divided_by_weight_among_those_who_want_more(
     lacking = [index for index, part in parts.items() if part < wanted[index]]
     assert sum(parts.values()) <= max(tokens, 0) + len(parts)
     if lacking:
-        assert sum(parts.values()) > tokens - len(parts)  # nothing is left over but by rounding
+        assert sum(parts.values()) >= tokens - len(parts)  # nothing is left over but by rounding
         level = min((parts[index] + 1) / shares[index].weight for index in lacking)
         for index, part in parts.items():
             assert part <= max(1, shares[index].weight * level * (1 + 1e-9) + 1e-9)

@@ -19,7 +19,8 @@ class Admission:
     a block stays free for each runner that may still grow, so that a full pool does not admit
     only to preempt; for a request that was preempted before, a block more for each time, so
     that it does not come back too early again. Who was preempted as often as anyone may be
-    gets in once all it can ever need is free, and holds it from then on.
+    gets in as long as all such ones can never need more than the pool; else it is set aside
+    until one has ended, and only its own tenant's wait with it.
 
     Args:
         queue: Who waits.
@@ -47,6 +48,7 @@ class Admission:
         victim a step is enough: the next step asks again. Until it is in, nobody else gets in
         whom the room would serve as well. While a lowered cap drains down nobody yields.
         """
+        self._recall()
         blocked, self._refused, self._favoured = self._refused, None, None
         if (
             blocked is None
@@ -94,11 +96,36 @@ class Admission:
         favoured = self._favoured
         if favoured is not None and self._queue.get(favoured.request_id) is favoured:
             return favoured
-        return self._queue.head(now_s)
+        return self._turn(now_s)
+
+    def _turn(self, now_s: float, tier: Tier | None = None) -> Sequence | None:
+        """Whose turn it is, in all or in a tier; sets aside who has to wait for protected ones."""
+        queue = self._queue
+        while head := queue.head(now_s) if tier is None else queue.head_of(tier, now_s):
+            if not is_protected(head) or self._may_claim(head):
+                return head
+            queue.set_aside(head)
+        return None
+
+    def _recall(self) -> None:
+        """Brings back who was set aside and need not wait for protected ones any more."""
+        while (first := self._queue.set_aside_first()) and self._fits_beside_protected(first):
+            self._queue.bring_back(first)
+
+    def _may_claim(self, sequence: Sequence) -> bool:
+        """Whether a protected request may run; whoever was set aside goes first."""
+        first = self._queue.set_aside_first()
+        return first is None and self._fits_beside_protected(sequence)
+
+    def _fits_beside_protected(self, sequence: Sequence) -> bool:
+        """Whether it and the protected ones that run can never need more than there is."""
+        blocks_for = self._pool.blocks_for
+        claimed = sum(blocks_for(each.max_total) for each in self._running.protected)
+        return claimed + blocks_for(sequence.max_total) <= self._pool.num_blocks
 
     def _may_go(self, sequence: Sequence, now_s: float) -> bool:
         """Whether it is still a waiting request's turn, or it may go past the head."""
-        head = self._queue.head(now_s)
+        head = self._turn(now_s)
         return head is not None and (
             sequence is head or (not self._is_full and sequence is self._passing(head, now_s))
         )
@@ -112,7 +139,7 @@ class Admission:
         """
         if head.request.tier is not Tier.BATCH:
             return None
-        other, ticket = self._queue.head_of(Tier.INTERACTIVE, now_s), head.ticket
+        other, ticket = self._turn(now_s, Tier.INTERACTIVE), head.ticket
         if other is None or not ticket.is_due(now_s):
             return other
         return other if other.ticket.is_due(now_s) and not ticket.is_late(now_s) else None
@@ -138,20 +165,17 @@ class Admission:
     def _enter(self, sequence: Sequence, now_s: float) -> int | None:
         """Takes blocks for all known text; returns the tokens found in the prefix cache."""
         pool, request = self._pool, sequence.request
-        reserved = self._reserved_blocks(sequence)
         cached = pool.admit(
             request.request_id,
             sequence.token_ids,
             request.cache_scope,
             now_s,
-            spare=self._spare_blocks(sequence) + reserved,
+            spare=self._spare_blocks(sequence),
             read_cache=not sequence.needs_whole_prompt,
             counts=not sequence.preemptions,
         )
         if cached is None:
             return None
-        if reserved:
-            pool.grow(request.request_id, sequence.max_total)
         if sequence.cached_tokens is None:
             sequence.cached_tokens = min(cached, sequence.num_prompt_tokens)
         return cached
@@ -174,12 +198,12 @@ class Admission:
 
     def _lacks_blocks(self, sequence: Sequence, victims: list[Sequence]) -> bool:
         """Whether a request could not get in even with all the victims gone."""
-        others = self._running.num_unprotected - len(victims)
+        others = len(self._running) - len(victims)
         missing = self._pool.missing(
             sequence.request_id,
             sequence.token_ids,
             sequence.request.cache_scope,
-            spare=others * (1 + sequence.preemptions) + self._reserved_blocks(sequence),
+            spare=others * _spare_each(sequence),
             read_cache=not sequence.needs_whole_prompt,
             without=[each.request_id for each in victims],
         )
@@ -187,11 +211,9 @@ class Admission:
 
     def _spare_blocks(self, sequence: Sequence) -> int:
         """Blocks that must stay free for others to grow."""
-        return self._running.num_unprotected * (1 + sequence.preemptions)
+        return len(self._running) * _spare_each(sequence)
 
-    def _reserved_blocks(self, sequence: Sequence) -> int:
-        """Blocks beyond its known text that a protected request takes on the way in."""
-        if not is_protected(sequence):
-            return 0
-        pool = self._pool
-        return pool.blocks_for(sequence.max_total) - pool.blocks_for(len(sequence.token_ids))
+
+def _spare_each(sequence: Sequence) -> int:
+    """Blocks to leave free for each that runs; a protected request will not come back early."""
+    return 1 if is_protected(sequence) else 1 + sequence.preemptions

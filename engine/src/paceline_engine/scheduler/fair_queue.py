@@ -16,7 +16,7 @@ Each operation takes O(log n), whatever waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import inf
 
 from paceline_engine.config import EngineConfig
@@ -38,6 +38,7 @@ class FairQueue:
         self._tiers = {tier: TierQueue(weights) for tier in Tier}
         self._shares = {Tier.INTERACTIVE: Share(1.0), Tier.BATCH: Share(config.batch_weight)}
         self._waiting: dict[int, Sequence] = {}
+        self._aside: dict[int, Sequence] = {}
         self._patience_s = config.interactive_max_wait_s
         self._admitted_s = dict.fromkeys(Tier, -inf)
 
@@ -78,8 +79,28 @@ class FairQueue:
 
     def remove(self, sequence: Sequence) -> None:
         """Takes a waiting request out, to run it or to drop it."""
+        self.bring_back(sequence)
         del self._waiting[sequence.request_id]
         self._tiers[sequence.request.tier].remove(sequence)
+
+    def set_aside(self, sequence: Sequence) -> None:
+        """Lets other tenants overtake a waiting request, due or not; its own tenant may not."""
+        self._aside[sequence.request_id] = sequence
+        self._tiers[sequence.request.tier].hold(sequence.request.tenant)
+
+    def all_set_aside(self) -> Iterable[Sequence]:
+        """Who is set aside, in no order."""
+        return self._aside.values()
+
+    def set_aside_first(self) -> Sequence | None:
+        """Who of those set aside came first."""
+        aside = self._aside.values()
+        return min(aside, key=lambda each: each.ticket.arrival) if aside else None
+
+    def bring_back(self, sequence: Sequence) -> None:
+        """Gives a request that was set aside its place back; nothing happens to others."""
+        if self._aside.pop(sequence.request_id, None) is not None:
+            self._tiers[sequence.request.tier].let_go(sequence.request.tenant)
 
     def head(self, now_s: float) -> Sequence | None:
         """Who runs next; None if nobody waits."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from paceline_engine.request import Tier
 from paceline_engine.scheduler.sequence import Sequence
 
 MAX_PREEMPTIONS = 4
-"""After so many a request is protected: it holds all the blocks it can ever need, so nothing
-it does takes a block from anyone, and it is never a victim. So no request is preempted more
-often."""
+"""After so many a request is protected: it is never a victim. So no request is preempted more
+often. All protected ones together can never need more than the pool, so each finds the blocks
+it lacks with others, who run in what it does not need yet."""
 
 
 def is_protected(sequence: Sequence) -> bool:
@@ -49,9 +49,9 @@ class RunningSet:
         )
 
     @property
-    def num_unprotected(self) -> int:
-        """Those that may still need blocks, and may lose theirs."""
-        return len(self._all) - len(self._protected)
+    def protected(self) -> Iterable[Sequence]:
+        """Those that lose no block any more."""
+        return self._protected.values()
 
     @property
     def num_batch(self) -> int:

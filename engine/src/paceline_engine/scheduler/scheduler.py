@@ -206,7 +206,7 @@ class Scheduler:
             plan.is_short = True
             victim = self._running.victim()
             if victim is None:
-                raise KvIntegrityError(f"request {sequence.request_id} lacks a block it holds")
+                raise KvIntegrityError(f"request {sequence.request_id} lacks a block it may claim")
             self._preempt(victim, plan)
             if victim is sequence:
                 return False

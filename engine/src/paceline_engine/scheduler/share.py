@@ -21,6 +21,8 @@ from typing import TypeVar
 
 PartyT = TypeVar("PartyT", bound=Hashable)
 
+_ROUNDING = 1e-9
+
 
 class Share:
     """What one party (a tier, or a tenant inside one) has been served.
@@ -91,7 +93,7 @@ def divide(
         content = [party for party, weight in weights.items() if wanted[party] <= weight * level]
         for party in content or tuple(weights):
             part = wanted[party] if content else weights[party] * level
-            parts[party] = max(1, int(part))
+            parts[party] = max(1, int(part + _ROUNDING))
         if not content:
             break
         for party in content:

@@ -22,6 +22,8 @@ class _Tenant:
         self.share = Share(weight)
         self.waiting: PriorityMap[Sequence, Place] = PriorityMap()
         self.alive = 0  # requests that wait or run
+        self.is_held = False  # nothing of it comes in
+        self.put_off: list[Sequence] = []  # its due requests meanwhile, some gone since
 
 
 class TierQueue:
@@ -64,8 +66,12 @@ class TierQueue:
 
     def head(self, now_s: float) -> Sequence | None:
         """Whose turn it is in this tier."""
-        if (due := self._due.first()) is not None and due[0][0] <= now_s:
-            return due[1]
+        while (due := self._due.first()) is not None and due[0][0] <= now_s:
+            tenant = self._tenants[due[1].request.tenant]
+            if not tenant.is_held:
+                return due[1]
+            self._due.remove(due[1])
+            tenant.put_off.append(due[1])
         if (served_least := self._order.first()) is None:
             return None
         first = self._tenants[served_least[1]].waiting.first()
@@ -80,6 +86,20 @@ class TierQueue:
         self._advance()
         tenant.waiting.remove(sequence)
         self._num_waiting -= 1
+        self._reorder(name, tenant)
+
+    def hold(self, name: str) -> None:
+        """Lets nothing of a tenant in."""
+        self._tenants[name].is_held = True
+        self._order.remove(name)
+
+    def let_go(self, name: str) -> None:
+        """Lets requests of a held tenant in again, at their places."""
+        tenant = self._tenants[name]
+        put_off, tenant.put_off, tenant.is_held = tenant.put_off, [], False
+        for sequence in put_off:
+            if sequence in tenant.waiting:
+                self._due.set(sequence, (sequence.ticket.due_s, sequence.ticket.arrival))
         self._reorder(name, tenant)
 
     def share(self, tenant: str) -> Share:
@@ -132,6 +152,8 @@ class TierQueue:
             self._tag = max(self._tag, self._tenants[self._last].share.tag)
 
     def _reorder(self, name: str, tenant: _Tenant) -> None:
+        if tenant.is_held:
+            return
         if (first := tenant.waiting.first()) is not None:
             self._order.set(name, (tenant.share.tag, *first[0]))
         elif self._order.remove(name):
