@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from paceline_engine.config import StepTimeLaw
-from paceline_engine.engine.loop import HEARTBEAT_S, MESSAGES_A_TURN, EngineLoop
+from paceline_engine.engine.loop import AUDIT_PAUSE_S, HEARTBEAT_S, MESSAGES_A_TURN, EngineLoop
 from paceline_engine.engine.watchdog import STUCK_S, EngineStuckError
 from paceline_engine.kvcache.block_pool import KvIntegrityError
+from paceline_engine.kvcache.idle_audit import AUDITED_A_BEAT
 from paceline_engine.message import (
     AbortRequests,
     AddRequest,
@@ -299,6 +301,31 @@ def test_blocks_are_counted_once_idle() -> None:
     bench.scheduler.pool.admit(55, (1,) * 16, CacheScope(), 0.0)
     with pytest.raises(KvIntegrityError, match="55"):
         bench.turn()
+
+
+def test_blocks_are_counted_some_at_a_beat_and_anew_after_work() -> None:
+    bench = Bench(num_kv_blocks=4 * AUDITED_A_BEAT, max_model_len=128)
+    bench.step(add(1, max_tokens=1))
+    started = bench.clock.now()
+    for _ in range(3):
+        assert len(bench.turn()) == 1
+    bench.step(add(2, max_tokens=1))
+    bench.scheduler.pool._ledger._free[0] = bench.scheduler.pool._ledger._free[1]
+    bench.scheduler.pool._ledger._free[-1] = bench.scheduler.pool._ledger._free[-2]
+    assert bench.clock.now() - started < HEARTBEAT_S
+    with pytest.raises(KvIntegrityError):
+        bench.turn()
+
+
+def test_after_the_last_block_it_beats_once_a_second_again() -> None:
+    bench = Bench(num_kv_blocks=4 * AUDITED_A_BEAT, max_model_len=128)
+    bench.step(add(1, max_tokens=1))
+    times = []
+    for _ in range(6):
+        bench.turn()
+        times.append(bench.clock.now())
+    gaps = [after - before for before, after in pairwise(times)]
+    assert gaps == pytest.approx([AUDIT_PAUSE_S] * 3 + [HEARTBEAT_S] * 2)
 
 
 def test_preemptions_are_counted() -> None:

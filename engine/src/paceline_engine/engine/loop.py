@@ -19,6 +19,7 @@ from typing import Protocol, assert_never
 
 from paceline_engine.clock import Clock
 from paceline_engine.engine.watchdog import PAUSE_S, Watchdog
+from paceline_engine.kvcache.idle_audit import IdleAudit
 from paceline_engine.message import (
     AbortRequests,
     AddRequest,
@@ -40,6 +41,7 @@ from paceline_engine.scheduler.output import SchedulerOutput
 from paceline_engine.scheduler.scheduler import RequestRefusedError, Scheduler
 
 HEARTBEAT_S = 1.0
+AUDIT_PAUSE_S = 0.02  # between two parts of the audit that follows work
 _Order = AbortRequests | ApplyTunables | ClearCache | Shutdown
 MESSAGES_A_TURN = 256
 
@@ -83,6 +85,7 @@ class EngineLoop:
         self._busy_since: float | None = None  # end of the step before, while work goes on
         self._is_shut_down = False
         self._is_audited = True
+        self._audit: IdleAudit | None = None  # begun, and not complete
         self._watchdog = Watchdog()
 
     def run(self) -> None:
@@ -100,7 +103,7 @@ class EngineLoop:
             return
         self._busy_since = None
         self._watchdog.ran()
-        if has_news or not self._channel.wait(HEARTBEAT_S):
+        if has_news or not self._channel.wait(HEARTBEAT_S if self._is_audited else AUDIT_PAUSE_S):
             self._beat()
 
     def _take_messages(self) -> bool:
@@ -181,12 +184,12 @@ class EngineLoop:
         self._scheduler.pool.expire(self._clock.now())
         self._runner.wipe(self._scheduler.pool.take_wipes())
         if not self._is_audited:
-            self._scheduler.check_idle()
-            self._is_audited = True
+            self._audit = self._audit or self._scheduler.pool.audit()
+            self._is_audited = self._scheduler.pool.audit_more(self._audit)
         self._channel.send(StepReport(outputs=(), state=self.state()))
 
     def _step(self) -> None:
-        self._is_audited = False
+        self._is_audited, self._audit = False, None
         scheduled_at = self._clock.now()
         step = self._scheduler.schedule(scheduled_at)
         if not step.chunks:

@@ -186,20 +186,16 @@ class BlockLedger:
         self._writers.blank(block for block in wipes if not self._references[block])
         return wipes
 
-    def check(self, tables: Mapping[int, Sequence[int]]) -> None:
-        """Counts every block.
-
-        Raises:
-            KvIntegrityError: See `Books.check`.
-        """
-        Books(
+    def books(self, tables: Mapping[int, Sequence[int]]) -> Books:
+        """All that must agree, with the tables of who holds blocks."""
+        return Books(
             free=self._free,
             cached=self._cached,
             tables=tables,
             references=self._references,
             num_held=self._num_held,
             index=self._index,
-        ).check()
+        )
 
     def _evict(self) -> int:
         block = self._cached.pop_oldest()

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 
 from paceline_engine.kvcache.block_ledger import BlockLedger
 from paceline_engine.kvcache.block_table import BlockTable
-from paceline_engine.kvcache.integrity import KvIntegrityError
+from paceline_engine.kvcache.idle_audit import IdleAudit
+from paceline_engine.kvcache.integrity import Books, KvIntegrityError
 from paceline_engine.kvcache.lookup import Lookup, LookupMemory
 from paceline_engine.kvcache.purge import Purged, Selection
 from paceline_engine.request import CacheScope
@@ -331,7 +332,22 @@ class BlockPool:
             KvIntegrityError: A block is missing, doubled, unknown or in two roles, or the
                 counts disagree.
         """
-        self._ledger.check({owner: table.block_ids for owner, table in self._tables.items()})
+        self._books().check()
+
+    def audit(self) -> IdleAudit:
+        """Begins to count the blocks of an idle pool, to be gone on with by `audit_more`."""
+        return IdleAudit(self.num_blocks)
+
+    def audit_more(self, audit: IdleAudit) -> bool:
+        """Looks at some more blocks; returns whether that was the last of them.
+
+        Args:
+            audit: Begun since anything was last admitted.
+
+        Raises:
+            KvIntegrityError: As for `check_integrity` and `check_empty`.
+        """
+        return audit.advance(self._books())
 
     def check_empty(self) -> None:
         """Checks that nobody holds a block.
@@ -341,6 +357,9 @@ class BlockPool:
         """
         if self._tables:
             raise KvIntegrityError(f"blocks still held by requests {sorted(self._tables)}")
+
+    def _books(self) -> Books:
+        return self._ledger.books({owner: each.block_ids for owner, each in self._tables.items()})
 
     def _hits(self, lookup: Lookup | None, num_tokens: int, spare: int) -> list[int] | None:
         """Cached blocks that `num_tokens` tokens begin with; None if the rest has no room."""

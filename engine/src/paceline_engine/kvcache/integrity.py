@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from paceline_engine.kvcache.prefix_index import PrefixIndex
@@ -27,7 +27,7 @@ class Books:
     """
 
     free: Sequence[int]
-    cached: Iterable[int]
+    cached: Collection[int]
     tables: Mapping[int, Sequence[int]]
     references: Sequence[int]
     num_held: int

@@ -19,7 +19,7 @@ class LruBlocks:
     def __len__(self) -> int:
         return len(self._since_s)
 
-    def __contains__(self, block: int) -> bool:
+    def __contains__(self, block: object) -> bool:
         return block in self._since_s
 
     def __iter__(self) -> Iterator[int]:

@@ -50,6 +50,11 @@ class PrefixIndex:
         """All blocks that can be found."""
         return set(self._block_of.values())
 
+    def leads_to(self, block: int) -> bool:
+        """Whether the block has a key, and the key leads to it."""
+        key = self._key_of[block]
+        return key is not None and self._block_of.get(key) == block
+
     def disagreements(self) -> Iterable[int]:
         """Blocks whose key does not lead to them, or that a key not theirs leads to."""
         strangers = [block for key, block in self._block_of.items() if self._key_of[block] != key]
