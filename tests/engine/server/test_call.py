@@ -21,6 +21,7 @@ from paceline_engine.server.errors import ApiError, InternalError
 from paceline_engine.server.metric_families import RequestMetrics
 from paceline_engine.server.piece import Piece
 from paceline_engine.server.request_meter import Metering
+from paceline_engine.server.request_record import RequestRecord
 from paceline_engine.server.settings import ServerSettings
 from paceline_engine.server.slo import SloBoard
 from paceline_engine.server.wire import CompletionRequest
@@ -45,6 +46,7 @@ class Engine:
         self.aborted: set[int] = set()
         self.metrics = RequestMetrics("m")
         self.admission = Admission(100, 1000, clock=lambda: 0.0)
+        self.records: list[RequestRecord] = []
         self.seeds = [1] * 10
 
     def draw_seed(self) -> int:
@@ -82,6 +84,7 @@ def call_of(engine: Engine, *prompts: tuple[int, ...], **fields: Any) -> Call:
             board=SloBoard("m"),
             clock=lambda: 0.0,
             call_later=asyncio.get_running_loop().call_later,
+            record=engine.records.append,
         ),
     )
     body = CompletionRequest(prompt="unused", **fields)
@@ -260,3 +263,33 @@ async def test_a_stop_inside_several_tokens_trims_at_one_of_them() -> None:
     assert (choice.text, choice.token_ids) == ("ab", tuple(b"abcd"))
     assert len(choice.scored) == call.usage.completion_tokens == 4
     assert (choice.finish_reason, choice.stop_reason) == ("stop", "cd")
+
+
+@pytest.mark.behaviour(
+    "the token that ends an answer is counted wherever tokens are: usage, metrics, request log, "
+    "max_tokens",
+    report="lmstudio-bug-tracker #2335: completion_tokens one less than was generated",
+)
+@pytest.mark.parametrize("stop_token_ids", [None, (256,)], ids=["end token", "stop token"])
+async def test_the_token_that_ends_an_answer_counts(stop_token_ids: tuple[int, ...] | None) -> None:
+    def script(request: Request) -> list[TokenOutput]:
+        return [
+            TokenOutput(request.request_id, (97,)),
+            TokenOutput(request.request_id, (98,)),
+            TokenOutput(request.request_id, (), FinishReason.STOP, stop_token_id=256),
+        ]
+
+    engine = Engine(script)
+    call = call_of(engine, (1,), max_tokens=3, stop_token_ids=stop_token_ids)
+    (choice,) = await run(call)
+    assert (choice.token_ids, choice.finish_reason) == ((97, 98), "stop")
+    assert call.usage.completion_tokens == call.choice_usage(0).completion_tokens == 3
+    assert [record.output_tokens for record in engine.records] == [3]
+    told = {
+        sample.name: sample.value
+        for family in engine.metrics.registry.collect()
+        for sample in family.samples
+        if sample.labels.get("tier") != "batch"
+    }
+    assert told["paceline_engine_generation_tokens_total"] == 3
+    assert told["paceline_engine_request_generation_tokens_sum"] == 3

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from openai import OpenAI
 
 from paceline_engine.tokenizer.byte_vocabulary import byte_tokenizer
 from tests.engine.server.conftest import MODEL
+from tests.support.engine_server import EngineServer
 
 
 @pytest.mark.parametrize(
@@ -115,3 +118,19 @@ def test_ignore_eos_and_sampling_fields_are_taken(client: OpenAI) -> None:
         extra_body={"ignore_eos": True, "top_k": -1},
     )
     assert answer.choices[0].finish_reason == "length"
+
+
+def test_a_stop_token_is_not_shown_but_counted(client: OpenAI, server: EngineServer) -> None:
+    asked: dict[str, Any] = {"model": MODEL, "prompt": "abc", "seed": 11, "max_tokens": 6}
+    extra = {"return_token_ids": True}
+    plain = client.completions.create(**asked, extra_body=extra)
+    assert plain.usage is not None
+    assert plain.usage.completion_tokens == 6
+    ids = (plain.choices[0].model_extra or {})["token_ids"]
+    before = server.value("generation_tokens_total")
+    ended = client.completions.create(**asked, extra_body={**extra, "stop_token_ids": [ids[3]]})
+    shown = (ended.choices[0].model_extra or {})["token_ids"]
+    assert shown == ids[: ids.index(ids[3])]
+    assert ended.usage is not None
+    assert ended.usage.completion_tokens == len(shown) + 1
+    assert server.value("generation_tokens_total") - before == len(shown) + 1

@@ -98,3 +98,15 @@ def test_retry_after_is_within_a_minute(excess: float, per_second: float | None,
 @pytest.mark.parametrize(("waited_s", "said"), [(0.0, 1), (0.2, 1), (7.5, 8), (1e9, 60)])
 def test_where_nothing_was_measured_the_wait_so_far_is_told(waited_s: float, said: int) -> None:
     assert retry_after_s(10, None, waited_s) == said
+
+
+def test_what_leaves_with_one_that_was_alone_adds_no_amount_without_its_time() -> None:
+    """The first came to an empty queue, the others before the step that served all of them."""
+    rate = DrainRate()
+    for now_s in (0.0, 0.1, 0.1, 0.1, 0.1):
+        rate.came(10, now_s)
+    for now_s in (1.0, 1.001, 1.002):
+        rate.left(10, now_s)
+    assert rate.per_second(1.01) is None
+    rate.left(10, 2.002)
+    assert rate.per_second(2.002) == pytest.approx(10.0)

@@ -140,6 +140,12 @@ def alike(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def drawn(told: Told) -> int:
+    """Tokens of an answer, with the end or stop token that is not shown."""
+    is_ended_by_token = told.finish_reason == "stop" and not isinstance(told.stop_reason, str)
+    return len(told.token_ids) + is_ended_by_token
+
+
 def check(http: httpx.Client, path: str, body: dict[str, Any]) -> None:
     told, usage = whole(http, path, body)
     parts, streamed_usage = streamed(http, path, body)
@@ -148,7 +154,7 @@ def check(http: httpx.Client, path: str, body: dict[str, Any]) -> None:
         assert alike(asdict(parts[index]), asdict(each))
     del usage["prompt_tokens_details"], streamed_usage["prompt_tokens_details"]
     assert streamed_usage == usage
-    assert usage["completion_tokens"] == sum(len(each.token_ids) for each in told.values())
+    assert usage["completion_tokens"] == sum(map(drawn, told.values()))
     echoed = body.get("echo", False)
     for each in told.values():
         if body.get("logprobs") is not None and len(told) == body["n"]:

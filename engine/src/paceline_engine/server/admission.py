@@ -17,6 +17,7 @@ from paceline_engine.request import Tier
 from paceline_engine.server.drain_rate import retry_after_s
 from paceline_engine.server.errors import OverloadedError
 from paceline_engine.server.level import BATCH_SHARE, Level, limit_text
+from paceline_engine.server.prefill_rate import PrefillRate
 from paceline_engine.server.ticket import Ask, Ticket
 
 FIRST_OUTPUT_TOKENS = 256
@@ -33,6 +34,8 @@ class Admission:
             while nothing else waits.
         max_kv_tokens: KV tokens that admitted requests may come to need, prompt and output.
         max_queue_s: Wait that a call may have before it, by the measured drain; None: any.
+        first_rate: How fast prompts are computed, which stands for the drain until that was
+            measured.
         tenant_weights: Of tenants, where they are not 1, whose callers may not take all places;
             None where all callers are one tenant.
         clock: Monotonic seconds.
@@ -45,6 +48,7 @@ class Admission:
         *,
         max_kv_tokens: float = inf,
         max_queue_s: float | None = None,
+        first_rate: PrefillRate | None = None,
         tenant_weights: Mapping[str, float] | None = None,
         clock: Callable[[], float],
     ) -> None:
@@ -57,6 +61,7 @@ class Admission:
         for level in (self._requests, self._tokens, self._kv):
             level.weights = tenant_weights
         self._max_queue_s = max_queue_s
+        self._first_rate = first_rate
         self._mean_output = FIRST_OUTPUT_TOKENS / 2
 
     @property
@@ -112,18 +117,27 @@ class Admission:
         return tickets
 
     def projected_queue_s(self, tier: Tier) -> float | None:
-        """Wait that a call of a tier has before it; None while no drain was measured.
+        """Wait that a call of a tier has before it; None while nothing tells.
 
-        Interactive requests are not held up by batch ones.
+        Interactive requests are not held up by batch ones. While neither a drain nor a step was
+        measured it is what the wait of those ahead has been, if that is longer than the guess.
         """
         used = self._tokens.used
         ahead = self._tokens.total if tier is Tier.BATCH else used[Tier.INTERACTIVE]
-        per_second = self._tokens.drain.per_second(self._clock())
+        now_s = self._clock()
+        per_second = self._tokens.drain.per_second(now_s)
         if not ahead:
             return 0.0
         if per_second is None:
-            return None
+            return self._first_queue_s(ahead, now_s)
         return min(LONGEST_QUEUE_S, ahead / per_second) if per_second else LONGEST_QUEUE_S
+
+    def _first_queue_s(self, ahead: int, now_s: float) -> float | None:
+        rate = self._first_rate
+        if rate is None:
+            return None
+        waited_s = 0.0 if rate.is_measured else self._tokens.drain.waited_s(now_s)
+        return min(LONGEST_QUEUE_S, max(ahead / rate.per_second(), waited_s))
 
     def started(self, ticket: Ticket, *, served: bool) -> None:
         """A ticket's request waits no more."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil, exp, inf
 
 MEMORY_S = 10.0
+SAME_STEP_S = 0.01  # what leaves so soon after another left with it, in no time of its own
 LEAST_RETRY_S = 1
 MOST_RETRY_S = 60
 
@@ -28,6 +29,7 @@ class DrainRate:
         self._amount = 0.0
         self._seconds = 0.0
         self._measured = False
+        self._alone_s = -inf  # when something last left that had been there alone
 
     def came(self, amount: float, now_s: float) -> None:
         """So much has come."""
@@ -41,7 +43,9 @@ class DrainRate:
         """So much has left because it was served."""
         if not amount:
             return
-        if amount < self._there_since:
+        if amount >= self._there_since:
+            self._alone_s = now_s
+        elif now_s - self._alone_s >= SAME_STEP_S:
             self._amount, self._seconds = self._sums(now_s)
             self._amount += amount
             self._measured = True

@@ -148,7 +148,7 @@ class Generation:
 
     @property
     def output_tokens(self) -> int:
-        """Tokens of the answer so far."""
+        """Tokens drawn for the answer so far, the one that ended it included."""
         return self._meter.output_tokens
 
     def submit(self, siblings: Sequence[Generation]) -> None:
@@ -198,7 +198,10 @@ class Generation:
 
     def handed(self, piece: Piece) -> None:
         """The piece is about to be handed to the connection."""
-        self.shown_tokens += len(piece.token_ids)
+        if piece.finish_reason:
+            self.shown_tokens = self.output_tokens
+        else:
+            self.shown_tokens += len(piece.token_ids)
         if piece.shown:
             self._meter.emitted()
 
@@ -279,6 +282,8 @@ class Generation:
         self._text.finish()
         if self._text.stop is not None:
             return self._last(FinishReason.STOP, self._text.stop)
+        if stop_token_id is not None:
+            self._meter.tokens(1)  # shown or not, it was drawn and is one of `max_tokens`
         is_named = stop_token_id in (body.stop_token_ids or ())
         return self._last(reason, stop_token_id if is_named else None)
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from paceline_engine.client import EngineClient, EngineDeadError
 from paceline_engine.config import EngineConfig
+from paceline_engine.message import StepStats
 from paceline_engine.server.access import TokenFile
 from paceline_engine.server.admin import create_admin
 from paceline_engine.server.admin_wire import TunablesRequest
@@ -31,6 +32,7 @@ from paceline_engine.server.loop_metrics import LoopCollector
 from paceline_engine.server.memory_metrics import MemoryCollector
 from paceline_engine.server.memory_watch import MemoryWatch
 from paceline_engine.server.metric_families import RequestMetrics
+from paceline_engine.server.prefill_rate import PrefillRate
 from paceline_engine.server.request_log import RequestLog, RequestLogError, open_request_log
 from paceline_engine.server.request_meter import Metering
 from paceline_engine.server.service import Service
@@ -114,7 +116,13 @@ def create_service(
     metrics.registry.register(
         MemoryCollector(settings.model_name, startup.memory, lambda: client.pid)
     )
-    client.on_step = loop_metrics.steps.add
+    prefill_rate = PrefillRate(lambda: client.state.max_num_batched_tokens, config.step_time_law)
+
+    def observe(step: StepStats) -> None:
+        loop_metrics.steps.add(step)
+        prefill_rate.add(step)
+
+    client.on_step = observe
     loop = asyncio.get_running_loop()
     return Service(
         settings=settings,
@@ -135,6 +143,7 @@ def create_service(
             settings.max_queued_tokens,
             max_kv_tokens=settings.max_projected_kv * config.kv_capacity_tokens,
             max_queue_s=settings.max_queue_seconds,
+            first_rate=prefill_rate,
             tenant_weights=dict(config.tenant_weights) if settings.trust_tenant_header else None,
             clock=clock,
         ),

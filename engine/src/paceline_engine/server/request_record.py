@@ -24,7 +24,7 @@ class RequestRecord(msgspec.Struct, frozen=True):
         received_at: Unix time of the call's first byte.
         prompt_tokens: Length of the prompt.
         cached_tokens: Part of it that came from the prefix cache; None before the first token.
-        output_tokens: Length of the answer so far.
+        output_tokens: Tokens drawn for the answer so far, the one that ended it included.
         emissions: How often something was written, or could have been.
         queue_s: From receipt by the engine to the first step with a part of it.
         ttft_s: From the first byte to the first emission.
