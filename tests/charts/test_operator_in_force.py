@@ -19,6 +19,7 @@ from tests.support.apiserver import free_ports
 from tests.support.chart import install, make_namespace, template
 from tests.support.fleet_api import FleetApi, inference_service
 from tests.support.leash import leashed
+from tests.support.rest import MERGE
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(360)]
 
@@ -109,6 +110,11 @@ def test_a_fleet_comes_up(fleets: FleetApi, namespace: str, values: dict[str, An
             place = path.format("fleets")
             until(running, f"{wanted}", lambda p=place, w=wanted: w <= names(fleets, p))
         until(running, "a status", lambda: "Ready" in conditions(fleets, collection))
+        switch = {"spec": {"routing": {"mode": "Service"}}}
+        assert fleets.rest.call("PATCH", f"{collection}/one", switch, MERGE).status == 200
+        for path in CHILDREN:
+            place = path.format("fleets")
+            until(running, "no proxy", lambda p=place: "one-proxy" not in names(fleets, p))
         for url in running.probes:
             until(running, url, lambda u=url: answers(u))
         found = running.text()

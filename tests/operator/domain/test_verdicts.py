@@ -248,5 +248,25 @@ def test_conflict_names_the_writer() -> None:
     assert "replicas is left to kubectl" in verdict.message
 
 
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"strayed": ("a", "b")}, "ForeignDrain"),
+        ({"strayed": ("a", "b"), "yielded": {"replicas": "kubectl"}}, "ForeignWriter"),
+    ],
+)
+def test_conflict_tells_of_drains_by_someone_else(given: dict[str, Any], reason: str) -> None:
+    verdict = verdicts.conflict(sight(**given))
+    assert (verdict.status, verdict.reason) == (TRUE, reason)
+    assert "drained by someone else lately and taken back into service: a, b" in verdict.message
+
+
+def test_a_drain_that_is_to_be_undone_is_under_way() -> None:
+    found = verdicts.reconciling(sight(wanted=2, pods=(A, STARTING), strays=("c",)))
+    assert found is not None
+    assert found.reason == "UndoingDrain"
+    assert found.message.endswith("taken back into service: c")
+
+
 def test_every_condition_has_a_verdict_on_the_first_pass() -> None:
     assert len(verdicts.verdicts(sight())) == 6

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from paceline_operator.autopilot.fleet import Tunables
 from paceline_operator.domain import tunables
@@ -59,6 +61,18 @@ async def test_drain_and_back(engine: EnginePod, admin: EngineAdmin) -> None:
     assert (await admin.drain_state(engine.ip, TOKEN)).done
     await admin.undo_drain(engine.ip, TOKEN)
     assert not (await admin.drain_state(engine.ip, TOKEN)).done
+
+
+async def test_an_answer_nested_too_deeply_is_none() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text="[" * 200_000, content_type="application/json")
+
+    app = web.Application()
+    app.router.add_get("/admin/drain", answer)
+    async with TestServer(app) as server, aiohttp.ClientSession() as session:
+        admin = EngineAdmin(session, server.port or 0)
+        with pytest.raises(UnreachableError, match="nested too deeply"):
+            await admin.drain_state("127.0.0.1", TOKEN)
 
 
 async def test_nobody_there(admin: EngineAdmin) -> None:

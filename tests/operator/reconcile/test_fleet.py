@@ -46,9 +46,9 @@ SPEC: dict[str, Any] = {
 }
 
 
-def admin(pod: EnginePod, token: str, path: str) -> dict[str, Any]:
+def admin(pod: EnginePod, token: str, path: str, method: str = "GET") -> dict[str, Any]:
     request = urllib.request.Request(  # noqa: S310 - loopback
-        pod.url(ADMIN_PORT, path), headers={"Authorization": f"Bearer {token}"}
+        pod.url(ADMIN_PORT, path), headers={"Authorization": f"Bearer {token}"}, method=method
     )
     with urllib.request.urlopen(request, timeout=5) as reply:  # noqa: S310 - loopback
         found: dict[str, Any] = json.load(reply)
@@ -180,6 +180,55 @@ def test_a_drained_pod_that_another_left_for_is_taken_back(
         operator.eventually(lambda: "WrongVictim" in reasons(rest, name))
         fleets.delete(name)
         delete_pod(rest, drained.name)
+
+
+@pytest.mark.behaviour(
+    "an engine that drains though the operator did not ask is taken back into service, and the "
+    "status says so",
+    report="a drain begun at an engine's admin port by a stranger was never undone",
+)
+@pytest.mark.parametrize("case", ["settled", "replicas left to another"])
+def test_a_drain_by_a_stranger_is_undone_and_told(
+    fleets: FleetApi, operator: OperatorProcess, tmp_path: Path, case: str
+) -> None:
+    rest, name = fleets.rest, f"stranger-{len(case)}"
+    with ExitStack() as stack:
+        token, pods = start(fleets, operator, stack, tmp_path, name)
+        operator.eventually(lambda: status(rest, name)["budget"]["acknowledged"] == 2)
+        if case != "settled":
+            stack.callback(rest.call, "DELETE", hpa(rest, name))
+            operator.eventually(lambda: condition(rest, name, "Conflict")["status"] == "True")
+        assert admin(pods[0], token, "/admin/drain", "POST")["phase"] == "announced"
+        mirror(rest, pods[0])
+        operator.eventually(lambda: admin(pods[0], token, "/admin/drain")["phase"] == "none")
+        operator.eventually(pods[0].is_ready)
+        mirror(rest, pods[0])
+        operator.eventually(lambda: "ForeignDrain" in reasons(rest, name))
+        told = operator.eventually(
+            lambda: (c := condition(rest, name, "Conflict"))["status"] == "True"
+            and "drained by someone else" in c["message"] and c
+        )  # fmt: skip
+        assert told
+        assert pods[0].name in told["message"]
+        operator.eventually(lambda: condition(rest, name, "Ready")["status"] == "True")
+        assert replicas(rest, name) == 2
+        fleets.delete(name)
+        for pod in pods:
+            delete_pod(rest, pod.name)
+
+
+def hpa(rest: Rest, name: str) -> str:
+    """Have an autoscaler own the replicas; returns its path."""
+    collection = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+    body = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": f"{name}-scaler"},
+        "spec": {"maxReplicas": 9, "scaleTargetRef": {
+            "apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
+    }  # fmt: skip
+    assert rest.call("POST", collection, body).status == 201
+    return f"{collection}/{name}-scaler"
 
 
 def reasons(rest: Rest, name: str) -> set[str]:

@@ -36,7 +36,7 @@ class ConditionType(StrEnum):
     SCALING_LIMITED = "ScalingLimited"
     """A limit, a pause or a manual floor holds replicas away from the recommendation."""
     CONFLICT = "Conflict"
-    """Someone else writes what the operator should; that knob has yielded."""
+    """Someone else writes replicas, and that knob has yielded; or drains engines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,14 +233,14 @@ def scaling_limited(sight: Sight) -> Verdict:
 
 def conflict(sight: Sight) -> Verdict:
     """Whether a knob has yielded to another writer, or someone else drains pods."""
-    if not sight.yielded and not sight.strayed:
-        return Verdict(FALSE, "NoConflict")
-    if not sight.yielded:
-        names = ", ".join(sight.strayed)
-        text = f"drained by someone else within 10 minutes and taken back into service: {names}"
-        return Verdict(TRUE, "ForeignDrain", text)
     told = "; ".join(f"{knob} is left to {who}" for knob, who in sorted(sight.yielded.items()))
-    return Verdict(TRUE, "ForeignWriter", f"{told}; resumed 10 minutes after it is gone")
+    parts = [f"{told}; resumed 10 minutes after it is gone"] if told else []
+    if sight.strayed:
+        names = ", ".join(sight.strayed)
+        parts.append(f"drained by someone else lately and taken back into service: {names}")
+    if not parts:
+        return Verdict(FALSE, "NoConflict")
+    return Verdict(TRUE, "ForeignWriter" if told else "ForeignDrain", "; ".join(parts))
 
 
 def verdicts(sight: Sight) -> dict[ConditionType, Verdict]:
