@@ -76,7 +76,7 @@ class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
     """End the engine process."""
 
 
-class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
+class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Log-probability of the token that stands at a position, and the best ones there.
 
     `rank` counts from 1. `top` holds (token id, log-probability), best first. All are finite:
@@ -89,7 +89,7 @@ class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
     top: tuple[tuple[int, float], ...] = ()
 
 
-class TokenOutput(msgspec.Struct, frozen=True, array_like=True):
+class TokenOutput(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """New tokens of one request in one step, and its end if it ended.
 
     `queue_s` is set once, with the first token: time between receipt by the engine

@@ -13,6 +13,7 @@ from paceline_engine.server.access import TokenFile, bearer_token
 from paceline_engine.server.body import read_body
 from paceline_engine.server.errors import UnauthorizedError
 from paceline_engine.server.service import Service
+from paceline_engine.server.skim import SKIM_BYTES, skim, uncollected
 from paceline_engine.server.validation import parse_body
 from paceline_engine.server.wire import CompletionRequest, glance
 
@@ -61,9 +62,13 @@ class ApiPort:
         """
         settings = self.service.settings
         raw = await read_body(request, settings.max_body_bytes, settings.body_deadline_seconds)
+        if len(raw) < SKIM_BYTES:
+            return parse_body(model, raw, self.context)
         if issubclass(model, CompletionRequest):
             glance(raw, self.context)
-        return parse_body(model, raw, self.context)
+        raw = skim(raw, model)
+        with uncollected():
+            return parse_body(model, raw, self.context)
 
 
 def as_json(body: msgspec.Struct) -> Response:

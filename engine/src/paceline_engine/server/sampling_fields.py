@@ -22,6 +22,7 @@ INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 MAX_STOPS: Final = 32
 MAX_STOP_CHARS: Final = 512
+MAX_STOP_TOKENS: Final = 1024
 MAX_CHOICES: Final = 128
 MAX_TOP_LOGPROBS: Final = 20
 MAX_BIASED_TOKENS: Final = 1024
@@ -97,7 +98,7 @@ class SamplingFields(BaseModel):
     bad_words: Annotated[tuple[BadWord, ...], Field(max_length=MAX_BAD_WORDS)] | None = None
     seed: Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX)] | None = None
     stop: Stops = ()
-    stop_token_ids: Annotated[tuple[int, ...], Field(max_length=1024)] | None = None
+    stop_token_ids: Annotated[tuple[int, ...], Field(max_length=MAX_STOP_TOKENS)] | None = None
     include_stop_str_in_output: bool | None = None
     skip_special_tokens: bool | None = None
     ignore_eos: bool | None = None
