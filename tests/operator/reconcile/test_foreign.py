@@ -6,7 +6,11 @@ The API server and the operator are real; no pod runs.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,6 +177,9 @@ def test_a_deeply_nested_object_stops_nothing(
     if levels > 64:
         assert stalled["reason"] == "InvalidTemplate"
         assert "nested more than 64 levels deep" in stalled["message"]
+    shown = plug_in(fleets, "status", name)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert stalled["message"][:40] in shown.stdout
     # Others are reconciled while it exists, new ones and changed ones.
     patch(fleets, f"{COLLECTION}/{other}", {"spec": {"replicas": 2}})
     operator.eventually(lambda: replicas(fleets.rest, other) == 2, SOON_S)
@@ -184,6 +191,14 @@ def test_a_deeply_nested_object_stops_nothing(
     )
     for each in (name, other, f"after-{levels}"):
         assert fleets.delete(each).status == 200
+
+
+def plug_in(fleets: FleetApi, *arguments: str) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).parent / "kubectl-paceline"
+    environment = {**os.environ, "KUBECONFIG": str(fleets.server.kubeconfig)}
+    return subprocess.run(
+        [str(program), *arguments], env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def stalled_of(fleets: FleetApi, name: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from paceline_operator import nesting
 from paceline_operator.cli import document, status_view
 from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.explanation import explain as explained
@@ -63,6 +64,7 @@ def explain(
 def main() -> None:
     """Runs the plug-in."""
     logging.disable(logging.CRITICAL)  # libraries' log lines are not for this user
+    nesting.allow()
     app()
 
 
