@@ -15,7 +15,8 @@ SETUP := python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	python3 -m e2e.setup
 LATER = @echo "$@: not built yet; it comes with a later issue" >&2; exit 1
 
-ENGINE_TESTS := tests/engine tests/robust tests/bench
+SERVING_TESTS := tests/engine/server tests/robust
+ENGINE_TESTS := tests/engine tests/bench --ignore=tests/engine/server
 OPERATOR_TESTS := tests/operator tests/contract tests/architecture tests/charts tests/e2e
 SUPPORT := $(wildcard tests/support/*.py)
 # What only the engine's tests use, and only its environment can check.
@@ -42,16 +43,28 @@ test: ## Everything that guards main: static checks, tests, one smoke test on th
 
 unit: ## Unit, property, contract and API server tests
 	@$(SETUP) operator engine model cluster
-	@$(MAKE) -j2 unit-operator unit-engine
+	@$(MAKE) parts
 
-# Both wait more than they compute, so they share the cores; each line says whose it is.
-LABEL = 2>&1 | sed -u "s/^/$(1) /"
-.PHONY: unit-operator unit-engine
+# They wait more than they compute, so they share the cores; each line says whose it is. Parts
+# mix their lines, so that what failed is said once more at the end.
+PARTS := operator serving engine
+LOGS ?=
+pytest = PYTHONUNBUFFERED=1 $(1)/python -m pytest -q $(2) 2>&1 \
+	| (trap '' INT; sed -u "s/^/$(3): /" | tee $(if $(LOGS),$(LOGS)/$(3).log))
+.PHONY: parts $(PARTS:%=unit-%)
+parts:
+	@logs=$$(mktemp -d); trap 'rm -rf "$$logs"' EXIT; code=0; \
+	$(MAKE) -j$(words $(PARTS)) LOGS=$$logs $(PARTS:%=unit-%) || code=$$?; \
+	$(OP)/python -m tests.verify.recap $(PARTS:%=$$logs/%.log); exit $$code
+
 unit-operator:
-	@PYTHONUNBUFFERED=1 $(OP)/python -m pytest -q $(OPERATOR_TESTS) $(call LABEL,operator:)
+	@$(call pytest,$(OP),$(OPERATOR_TESTS),operator)
+
+unit-serving:
+	@$(call pytest,$(EN),$(SERVING_TESTS),serving)
 
 unit-engine:
-	@PYTHONUNBUFFERED=1 $(EN)/python -m pytest -q $(ENGINE_TESTS) $(call LABEL,engine:)
+	@$(call pytest,$(EN),$(ENGINE_TESTS),engine)
 
 lint: ## ruff: rules and format
 	@$(SETUP) operator

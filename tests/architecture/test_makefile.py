@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.support.tree import ROOT
+from tests.verify.recap import LAST_LINES, recap
 
 PROMISED = {
     "demo",
@@ -101,3 +105,70 @@ def test_clean_removes_what_this_checkout_made_and_nothing_that_is_tracked() -> 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     assert "make test" in (ROOT / ".ci" / "run").read_text()
     assert "make test" in (ROOT / "README.md").read_text()
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """As from a shell: a `make` that runs these tests hands its own variables down."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    command = ["make", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env=kept, timeout=160
+    )
+
+
+def test_each_test_runs_in_one_part_of_unit() -> None:
+    """A part that names a folder twice, or none, would run its tests twice, or never."""
+    parts = [
+        make("-n", part).stdout.split("-m pytest -q ")[1].split(" 2>&1")[0].split()
+        for part in ("unit-operator", "unit-serving", "unit-engine")
+    ]
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        name = path.relative_to(ROOT).as_posix()
+        assert [takes(words, name) for words in parts].count(True) == 1, name
+
+
+def takes(words: list[str], name: str) -> bool:
+    ignored = [word.removeprefix("--ignore=") for word in words if word.startswith("--ignore=")]
+    return any(name.startswith(f"{word}/") for word in words) and not any(
+        name.startswith(f"{word}/") for word in ignored
+    )
+
+
+SAMPLES = {
+    "operator": "def test_good() -> None:\n    assert True\n",
+    "serving": "def test_bad() -> None:\n    assert 1 == 2\n",
+    "engine": "import missing_module\n",
+}
+
+
+def test_unit_ends_with_what_failed_in_each_part(tmp_path: Path) -> None:
+    for part, text in SAMPLES.items():
+        (tmp_path / part).mkdir()
+        (tmp_path / part / f"test_{part}_sample.py").write_text(text)
+    place = Path(sys.executable).parent
+    chosen = [f"{part.upper()}_TESTS={tmp_path / part}" for part in SAMPLES]
+    done = make("parts", f"OP={place}", f"EN={place}", *chosen)
+    assert done.returncode != 0
+    said = done.stdout.split("--- in short\n")[1].splitlines()
+    assert [re.sub(r"\S*/| - .*| in [\d.]+s.*", "", line) for line in said] == [
+        "operator: 1 passed",
+        "serving: FAILED test_serving_sample.py::test_bad",
+        "serving: 1 failed",
+        "engine: ERROR test_engine_sample.py",
+        "engine: 1 error",
+    ]
+    assert make("parts", f"OP={place}", f"EN={place}", *passing(tmp_path)).returncode == 0
+
+
+def passing(folder: Path) -> list[str]:
+    return [f"{part.upper()}_TESTS={folder / 'operator'}" for part in SAMPLES]
+
+
+def test_a_part_that_ends_without_a_summary_shows_its_last_lines() -> None:
+    lines = ["e: FAILED a", "e: 1 failed in 2.00s", *(f"e: trace {n}" for n in range(40))]
+    assert recap(lines) == ["e: FAILED a", *lines[-LAST_LINES:]]
+    assert recap([]) == []
+    assert recap(["e: FAILED a - x", "e: 1 failed, 2 passed in 70.00s (0:01:10)", ""]) == [
+        "e: FAILED a - x",
+        "e: 1 failed, 2 passed in 70.00s (0:01:10)",
+    ]

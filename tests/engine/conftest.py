@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 
 PATIENCE_S = 60.0
@@ -9,3 +11,13 @@ PATIENCE_S = 60.0
 # Every call without a timeout of its own has this one; its 5 s are short on a busy machine.
 for phase in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, phase, PATIENCE_S)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: with torch and transformers, each look at it takes 0.5 s."""
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Extensions tell of what is not collected at the end."""
+    gc.unfreeze()
