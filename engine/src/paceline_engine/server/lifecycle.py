@@ -138,15 +138,7 @@ def create_service(
             record=None if request_log is None else request_log.add,
         ),
         loop_metrics=loop_metrics,
-        admission=Admission(
-            settings.max_queued_requests,
-            settings.max_queued_tokens,
-            max_kv_tokens=settings.max_projected_kv * config.kv_capacity_tokens,
-            max_queue_s=settings.max_queue_seconds,
-            first_rate=prefill_rate,
-            tenant_weights=dict(config.tenant_weights) if settings.trust_tenant_header else None,
-            clock=clock,
-        ),
+        admission=_admission(settings, config, prefill_rate, clock),
         drain=Drain(clock, settings.drain_grace_seconds),
         tunables=tunables,
         calls=Calls(),
@@ -154,6 +146,23 @@ def create_service(
         wall_clock=lambda: int(time.time()),
         draw_seed=lambda: random.SystemRandom().getrandbits(63),
         created=int(time.time()),
+    )
+
+
+def _admission(
+    settings: ServerSettings,
+    config: EngineConfig,
+    first_rate: PrefillRate,
+    clock: Callable[[], float],
+) -> Admission:
+    return Admission(
+        settings.max_queued_requests,
+        settings.max_queued_tokens,
+        max_kv_tokens=settings.max_projected_kv * config.kv_capacity_tokens,
+        max_queue_s=settings.max_queue_seconds,
+        first_rate=first_rate,
+        tenant_weights=dict(config.tenant_weights) if settings.trust_tenant_header else None,
+        clock=clock,
     )
 
 
