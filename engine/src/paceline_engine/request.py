@@ -14,6 +14,8 @@ class Tier(StrEnum):
     INTERACTIVE = "interactive"
     BATCH = "batch"
 
+    __hash__ = str.__hash__  # `Enum`'s is a Python function, and tiers are keys of every look-up
+
 
 class FinishReason(StrEnum):
     """Why a request's output ended."""

@@ -213,10 +213,11 @@ async def test_kill_9_reaches_every_iterator_within_two_seconds() -> None:
 
 async def test_a_call_in_flight_fails_with_the_engine() -> None:
     async with running(engine_config(step_time_law=StepTimeLaw(base_ms=5e3, per_token_ms=0))) as c:
+        assert c.pid is not None
+        os.kill(c.pid, signal.SIGSTOP)  # else it may have answered before it is killed
         reader = asyncio.create_task(collect(submit(c, request(1))))
         call = asyncio.create_task(c.apply_tunables(max_num_running_seqs=4))
         await asyncio.sleep(0)
-        assert c.pid is not None
         os.kill(c.pid, signal.SIGKILL)
         results = await asyncio.gather(reader, call, return_exceptions=True)
         assert [type(result) for result in results] == [EngineDeadError] * 2

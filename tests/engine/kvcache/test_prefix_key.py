@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,6 +75,11 @@ def test_different_tuples_are_different_bytes(
 ) -> None:
     assert (bytes_of(one) == bytes_of(other)) is (one == other)
     assert bytes_of(one) != block_bytes(parent, tokens)
+
+
+@given(parent=PARENTS, tokens=TOKEN_LISTS)
+def test_a_key_is_the_digest_of_what_its_block_is_made_of(parent: bytes, tokens: list[int]) -> None:
+    assert block_key(parent, tokens) == sha256(block_bytes(parent, tokens)).digest()
 
 
 @THOROUGH

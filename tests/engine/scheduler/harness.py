@@ -116,7 +116,25 @@ class Harness:
         decodes = {chunk.request_id for chunk in step.chunks if chunk.is_decode}
         for sequence in self.scheduler.roster.running:
             assert sequence.is_prefilling or sequence.request_id in decodes, "every decode runs"
+        self.check_decodes(step.chunks)
         self.check_blocks(step.chunks)
+
+    def check_decodes(self, chunks: tuple[ScheduledChunk, ...]) -> None:
+        """Each is what is known of its request, said in full."""
+        decodes = {chunk.request_id: chunk for chunk in chunks if chunk.is_decode}
+        for sequence in self.scheduler.roster.running:
+            if (chunk := decodes.pop(sequence.request_id, None)) is None:
+                continue
+            assert chunk.start == sequence.num_computed == len(sequence.token_ids) - 1
+            assert list(chunk.token_ids) == sequence.token_ids[-1:]
+            assert (chunk.history, chunk.num_prompt_tokens) == (
+                sequence.token_ids,
+                sequence.num_prompt_tokens,
+            )
+            assert chunk.sampling is sequence.request.sampling
+            assert chunk.samples
+            assert chunk.block_ids == self.scheduler.pool.table(chunk.request_id)
+        assert not decodes
 
     def check_blocks(self, chunks: tuple[ScheduledChunk, ...]) -> None:
         holders = Counter(block for chunk in chunks for block in chunk.block_ids)

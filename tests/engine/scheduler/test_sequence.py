@@ -119,6 +119,9 @@ def test_each_is_charged_as_many_decodes_ahead_and_each_token_once(max_tokens: i
         charged += made.bill_decode()
         ahead, still = charged - (computed + 1), made.max_total - 1 - (computed + 1)
         assert min(still, DECODES_AHEAD - DECODES_AT_ONCE) <= ahead <= min(still, DECODES_AHEAD)
+        made.rest()
+        assert made.quiet_until <= made.max_total - 1
+        assert made.quiet_until <= computed + 1 + ahead  # charged before it is computed
     assert charged == made.max_total - 1
     assert (made.prepay(), made.settle()) == (0, 0)
 

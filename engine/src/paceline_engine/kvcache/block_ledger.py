@@ -92,13 +92,13 @@ class BlockLedger:
             count: At most `num_available`.
             scope: Who will write to them.
         """
-        taken: list[int] = []
-        for _ in range(count):
-            block = self._free.pop() if self._free else self._evict()
-            self._references[block] = 1
-            taken.append(block)
+        free, references = self._free, self._references
+        taken = [free.pop() if free else self._evict() for _ in range(count)]
+        for block in taken:
+            references[block] = 1
         self._num_held += count
-        self._unwiped.update(self._writers.assign(taken, scope))
+        if foreign := self._writers.assign(taken, scope):
+            self._unwiped.update(foreign)
         if self._expired:
             self._hurry(taken)
         return taken

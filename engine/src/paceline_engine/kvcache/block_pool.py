@@ -185,7 +185,7 @@ class BlockPool:
             KeyError: The owner was not admitted.
         """
         table = self._tables[owner]
-        missing = self.blocks_for(num_tokens) - len(table.block_ids)
+        missing = -(-num_tokens // self.block_size) - len(table.block_ids)
         if missing <= 0:
             return True
         if missing > self.num_available:

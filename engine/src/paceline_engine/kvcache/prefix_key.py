@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
+from struct import Struct
 from typing import Final
 
 from paceline_engine.request import CacheScope
@@ -61,5 +62,14 @@ def root_key(revision: str, scope: CacheScope) -> bytes:
 
 
 def block_key(parent: bytes, token_ids: Sequence[int]) -> bytes:
-    """Key of a block, 32 bytes; see `block_bytes`."""
-    return sha256(block_bytes(parent, token_ids)).digest()
+    """Key of a block, 32 bytes: the digest of `block_bytes`, which are written in one go here."""
+    packer, parent_head, tokens_head = _layout(len(parent), len(token_ids))
+    return sha256(packer.pack(parent_head, parent, tokens_head, *token_ids)).digest()
+
+
+@lru_cache(maxsize=64)
+def _layout(parent_bytes: int, num_tokens: int) -> tuple[Struct, bytes, bytes]:
+    head = 1 + _LENGTH_BYTES
+    packer = Struct(f"={head}s{parent_bytes}s{head}s{num_tokens}q")
+    tokens_bytes = num_tokens * array("q").itemsize
+    return packer, _head(PARENT, parent_bytes), _head(TOKENS, tokens_bytes)

@@ -51,7 +51,7 @@ class Writers:
                 foreign.append(block)
             self._in[block] = mine
             mine.blocks.add(block)
-        if mine.blocks:
+        if mine.blocks and mine.scope not in self._of:
             self._of[scope] = mine
         return foreign
 

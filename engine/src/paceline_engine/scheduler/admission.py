@@ -79,8 +79,8 @@ class Admission:
             allowance: Prefill tokens each tier may still take in it.
         """
         head = self._head(plan.now_s)
-        if head is None or self._is_full or allowance[head.request.tier] <= 0:
-            self._refused = head if self._is_full else None
+        if head is None or self.is_full or allowance[head.request.tier] <= 0:
+            self._refused = head if self.is_full else None
             return None
         if self._let_in(head, plan):
             return head
@@ -127,7 +127,7 @@ class Admission:
         """Whether it is still a waiting request's turn, or it may go past the head."""
         head = self._turn(now_s)
         return head is not None and (
-            sequence is head or (not self._is_full and sequence is self._passing(head, now_s))
+            sequence is head or (not self.is_full and sequence is self._passing(head, now_s))
         )
 
     def _passing(self, head: Sequence, now_s: float) -> Sequence | None:
@@ -145,7 +145,8 @@ class Admission:
         return other if other.ticket.is_due(now_s) and not ticket.is_late(now_s) else None
 
     @property
-    def _is_full(self) -> bool:
+    def is_full(self) -> bool:
+        """Whether every seat is taken."""
         return len(self._running) >= self._limits.max_num_running_seqs
 
     def _let_in(self, sequence: Sequence, plan: StepPlan) -> bool:

@@ -145,23 +145,21 @@ class FairQueue:
         """Counts decode tokens as served before they are; `end` gives back what was not."""
         if tokens:
             tier, tenant = sequence.request.tier, sequence.request.tenant
-            self.charge(tier, tenant, tokens)
-            sequence.lifts = self._lifts(tier, tenant)
+            share, queue = self._shares[tier], self._tiers[tier]
+            share.charge(tokens)
+            sequence.lifts = share.lifts, queue.charge(tenant, tokens).lifts
 
     def end(self, sequence: Sequence) -> None:
         """A request that was running, or was just taken out, has ended: settles its account."""
         tier, tenant = sequence.request.tier, sequence.request.tenant
         queue, rest = self._tiers[tier], sequence.settle()
         if rest:
-            of_tier, of_tenant = self._lifts(tier, tenant)
-            if sequence.lifts[0] == of_tier:
+            of_tier, of_tenant = sequence.lifts
+            if of_tier == self._shares[tier].lifts:
                 self._shares[tier].charge(-rest)
-            if sequence.lifts[1] == of_tenant:
+            if of_tenant == queue.share(tenant).lifts:
                 queue.charge(tenant, -rest)
         queue.end(tenant)
-
-    def _lifts(self, tier: Tier, tenant: str) -> tuple[int, int]:
-        return self._shares[tier].lifts, self._tiers[tier].share(tenant).lifts
 
     def _is_overdue(self, sequence: Sequence, now_s: float) -> bool:
         """Whether a request may go before the other tier's, whatever the shares say."""

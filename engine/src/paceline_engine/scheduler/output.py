@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -85,7 +86,7 @@ class SchedulerOutput:
     @cached_property
     def decode_rows(self) -> int:
         """Decode tokens in the step."""
-        return sum([chunk.is_decode for chunk in self.chunks])
+        return bisect_left(self.chunks, 1, key=lambda chunk: int(not chunk.is_decode))
 
     @cached_property
     def prefill_tokens(self) -> int:

@@ -69,29 +69,26 @@ class StepPlan:
         self._prefills: dict[Sequence, int] = {}
         self._load = StepLoad()
 
-    def add_decode(self, sequence: Sequence) -> None:
-        """Takes the one token of `sequence` that is known and not computed."""
-        start = sequence.num_computed
-        block_ids = sequence.block_ids
-        if sequence.capacity - start > self._pool.block_size:
-            block_ids = block_ids[: start // self._pool.block_size + 1]
-        self._chunks.append(
+    def add_decodes(self, sequences: list[Sequence]) -> None:
+        """Takes the one token of each that is known and not computed; then comes prefill.
+
+        Their tables cover that token and not a block more.
+        """
+        self._chunks = [
             ScheduledChunk(
-                request_id=sequence.request_id,
-                token_ids=sequence.token_ids[start:],
-                start=start,
-                block_ids=block_ids,
+                request_id=each.request_id,
+                token_ids=each.tail,
+                start=each.num_computed,
+                block_ids=each.block_ids,
                 is_decode=True,
                 samples=True,
-                sampling=sequence.request.sampling,
-                history=sequence.token_ids,
-                num_prompt_tokens=sequence.num_prompt_tokens,
+                sampling=each.sampling,
+                history=each.token_ids,
+                num_prompt_tokens=each.num_prompt_tokens,
             )
-        )
-        self.left -= 1
-
-    def end_decodes(self) -> None:
-        """From here on only prefill is added; it is measured against the decodes' load."""
+            for each in sequences
+        ]
+        self.left -= len(sequences)
         if self._target:
             kv_tokens = sum(chunk.end for chunk in self._chunks)
             self._load = StepLoad(decode_rows=len(self._chunks), kv_tokens=kv_tokens)

@@ -38,6 +38,10 @@ class Prefill:
             plan: The step, with all its decodes.
             prefilling: Running requests with known text to compute; grows.
         """
+        if not prefilling and self._admission.is_full:
+            if plan.room() and not plan.is_short:
+                self._admission.next(plan, dict.fromkeys(Tier, plan.left))
+            return
         tiers = {sequence.request.tier for sequence in prefilling}
         tiers.update(tier for tier in Tier if self._queue.count(tier))
         if len(tiers) > 1:

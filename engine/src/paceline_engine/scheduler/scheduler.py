@@ -13,6 +13,7 @@ head of the queue always fits.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from math import inf
 
@@ -68,6 +69,8 @@ class Scheduler:
         self._arrivals = 0
         self._next_step_id = 0
         self._in_flight: SchedulerOutput | None = None
+        self._decoding: list[Sequence] = []  # of the step in flight, as its chunks are
+        self._all_run = True  # none of them has been aborted since
 
     @property
     def num_running(self) -> int:
@@ -108,6 +111,7 @@ class Scheduler:
 
     def abort(self, request_ids: Iterable[int], now_s: float) -> None:
         """Drops requests wherever they are; unknown ids are ignored."""
+        self._all_run = False
         self.roster.abort(request_ids, now_s)
 
     def schedule(self, now_s: float) -> SchedulerOutput:
@@ -131,11 +135,17 @@ class Scheduler:
         Raises:
             RunnerContractError: A sampling chunk has no result, or a result has no chunk.
         """
-        drawn, broken = dict(result.sampled), dict(result.failed)
+        sampled, broken = tuple(result.sampled), dict(result.failed)
         step, self._in_flight = self._in_flight, None
+        decoding, self._decoding = self._decoding, []
         chunks = step.chunks if step else ()
-        _check_answers(chunks, drawn, broken)
         outputs: list[TokenOutput] = []
+        if _is_plain(chunks, sampled, result):
+            outputs = self._apply_decodes(decoding, sampled, result, now_s)
+            chunks, sampled = chunks[len(decoding) :], sampled[len(decoding) :]
+        else:
+            _check_answers(chunks, sampled, broken)
+        drawn = dict(sampled)
         for chunk in chunks:
             if (sequence := self._running.get(chunk.request_id)) is None:
                 continue
@@ -185,18 +195,26 @@ class Scheduler:
     def _add_decodes(self, plan: StepPlan) -> list[Sequence]:
         """Takes a token of every running decode; returns who prefills instead."""
         prefilling: list[Sequence] = []
-        for sequence in tuple(self._running):
-            if sequence.is_prefilling:
-                prefilling.append(sequence)
-                continue
-            end = sequence.num_computed + 1
-            if end > sequence.capacity and not self._make_room(sequence, end, plan):
-                continue
-            if tokens := sequence.bill_decode():
-                self._queue.charge_ahead(sequence, tokens)
-            plan.add_decode(sequence)
-        plan.end_decodes()
+        self._decoding = [
+            each
+            for each in tuple(self._running)
+            if each.num_computed < each.quiet_until or self._may_decode(each, plan, prefilling)
+        ]
+        self._all_run = True
+        plan.add_decodes(self._decoding)
         return [sequence for sequence in prefilling if sequence.is_prefilling]
+
+    def _may_decode(self, sequence: Sequence, plan: StepPlan, prefilling: list[Sequence]) -> bool:
+        """Gets what the next token needs; False for who prefills or has had to yield."""
+        if sequence.is_prefilling:
+            prefilling.append(sequence)
+            return False
+        end = sequence.num_computed + 1
+        if end > sequence.capacity and not self._make_room(sequence, end, plan):
+            return False
+        self._queue.charge_ahead(sequence, sequence.bill_decode())
+        sequence.rest()
+        return True
 
     def _make_room(self, sequence: Sequence, end: int, plan: StepPlan) -> bool:
         """Gets the block for one more token; False if `sequence` itself has had to yield."""
@@ -216,6 +234,33 @@ class Scheduler:
     def _preempt(self, victim: Sequence, plan: StepPlan) -> None:
         self.roster.preempt(victim, plan.now_s)
         plan.preempted.append(victim.request_id)
+
+    def _apply_decodes(
+        self,
+        decoding: list[Sequence],
+        sampled: tuple[tuple[int, int], ...],
+        result: StepResult,
+        now_s: float,
+    ) -> list[TokenOutput]:
+        """What `_advance` and `_append` do, for the decodes of a step that is plain.
+
+        There are hundreds of them in a step, so each does as little as can be.
+        """
+        running, size, all_run = self._running.get, self.pool.block_size, self._all_run
+        outputs: list[TokenOutput] = []
+        for sequence, (request_id, token_id) in zip(decoding, sampled, strict=False):
+            if not all_run and running(request_id) is not sequence:
+                continue
+            sequence.num_computed = end = sequence.num_computed + 1
+            if end < sequence.quiet_until and token_id not in sequence.end_ids:
+                sequence.token_ids.append(token_id)
+                sequence.tail = tail = (token_id,)
+                outputs.append(TokenOutput(request_id, tail))
+                continue
+            if not end % size:
+                self.pool.fill(request_id, sequence.token_ids, end)
+            outputs.append(self._append(sequence, token_id, result, now_s))
+        return outputs
 
     def _advance(self, sequence: Sequence, chunk: ScheduledChunk, result: StepResult) -> None:
         """Counts a chunk as computed, for others to find and to fork."""
@@ -245,15 +290,31 @@ class Scheduler:
         return output if sequence.is_answered else sequence.tell(output)
 
 
+def _is_plain(
+    chunks: tuple[ScheduledChunk, ...], sampled: tuple[tuple[int, int], ...], result: StepResult
+) -> bool:
+    """Whether each chunk that samples got its token, in order, and nothing else is told."""
+    if result.failed or result.logprobs:
+        return False
+    asked = [chunk.request_id for chunk in chunks if chunk.samples]
+    return asked == [request_id for request_id, _ in sampled]
+
+
 def _check_answers(
-    chunks: Iterable[ScheduledChunk], drawn: dict[int, int], broken: dict[int, str]
+    chunks: Iterable[ScheduledChunk], sampled: Iterable[tuple[int, int]], broken: Iterable[int]
 ) -> None:
-    answered = len(drawn) + len(broken)
-    for chunk in chunks:
-        is_drawn = chunk.samples and chunk.request_id in drawn
-        if is_drawn or chunk.request_id in broken:
-            answered -= 1
-        elif chunk.samples:
-            raise RunnerContractError(f"request {chunk.request_id} got no token")
-    if answered:
+    """Compares who was asked with who answered, in any order.
+
+    Raises:
+        RunnerContractError: They differ, or one answered twice.
+    """
+    answers = Counter([*(request_id for request_id, _ in sampled), *broken])
+    asked = {chunk.request_id: chunk.samples for chunk in chunks}
+    for request_id, samples in asked.items():
+        if samples and request_id not in answers:
+            raise RunnerContractError(f"request {request_id} got no token")
+    may_answer = {each for each, samples in asked.items() if samples}.union(broken)
+    if any(
+        count > 1 or each not in asked or each not in may_answer for each, count in answers.items()
+    ):
         raise RunnerContractError("a result belongs to no chunk of the step, or to two")

@@ -14,8 +14,11 @@ from paceline_engine.request import FinishReason, Request
 DECODES_AHEAD = 128
 """Decodes that a running request is charged ahead. Fewer, and parties are let in that have more
 than their share already; more, and it takes longer to make up for a lack."""
-DECODES_AT_ONCE = 16
-"""Decodes are charged in such parts, as to sort a tenant anew for each token would cost more."""
+DECODES_AT_ONCE = 32
+"""Decodes are charged in such parts, or a little more when it needs a block anyway: to sort a
+tenant anew for each token would cost more."""
+DECODES_LEFT = DECODES_AHEAD // 2
+"""At least so many are charged ahead, however large blocks are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,7 @@ class Sequence:
     Attributes:
         request: As submitted.
         request_id: Its id.
+        sampling: How its tokens are drawn.
         ticket: Its place in the order.
         parent_id: Whose prompt it forks, if anyone's; another one's once that is gone.
         token_ids: Prompt and generated tokens; never shortened, so preemption loses none.
@@ -58,6 +62,10 @@ class Sequence:
             prefill, beyond it decode.
         block_ids: Its block table; grows in place while it runs.
         capacity: Tokens its block table covers.
+        quiet_until: Position up to which its decodes need nothing: no block, no charge. Below
+            it no block becomes full and the output does not end by its length.
+        tail: The token drawn last.
+        end_ids: Tokens that end its output.
         max_total: Tokens at most, prompt and output.
         has_run: Whether any step ran a part of it; survives preemption.
         is_answered: Whether its first output was told.
@@ -70,13 +78,13 @@ class Sequence:
 
     __slots__ = (
         "_billed",
-        "_eos_token_ids",
-        "_prepaid",
+        "_paid_until",
         "_prompt_logprobs",
         "_queue_s",
         "block_ids",
         "cached_tokens",
         "capacity",
+        "end_ids",
         "has_run",
         "is_answered",
         "is_guest",
@@ -88,8 +96,11 @@ class Sequence:
         "preemptions",
         "prefill_end",
         "queued_tokens",
+        "quiet_until",
         "request",
         "request_id",
+        "sampling",
+        "tail",
         "ticket",
         "token_ids",
     )
@@ -104,6 +115,7 @@ class Sequence:
         sampling = request.sampling
         self.request = request
         self.request_id = request.request_id
+        self.sampling = sampling
         self.ticket = ticket
         self.parent_id = request.parent_id
         self.token_ids = list(request.prompt_token_ids)
@@ -112,6 +124,8 @@ class Sequence:
         self.prefill_end = 0
         self.block_ids: Ids[int] = ()
         self.capacity = 0
+        self.quiet_until = 0
+        self.tail: tuple[int, ...] = ()
         self.max_total = min(len(self.token_ids) + sampling.max_tokens, max_total)
         self.has_run = False
         self.is_guest = False
@@ -122,10 +136,10 @@ class Sequence:
         self._queue_s: float | None = None
         self._prompt_logprobs: list[TokenLogprobs] = []
         self.is_answered = False
-        self._billed = 0
-        self._prepaid = 0
+        self._billed = 0  # known when it decodes quietly only with `num_computed`
+        self._paid_until = self.num_prompt_tokens
         stop = frozenset(sampling.stop_token_ids)
-        self._eos_token_ids = stop if sampling.ignore_eos else stop | eos_token_ids
+        self.end_ids = stop if sampling.ignore_eos else stop | eos_token_ids
 
     @property
     def is_prefilling(self) -> bool:
@@ -153,10 +167,13 @@ class Sequence:
         self.num_computed = num_computed
         self.block_ids = block_ids
         self.capacity = len(block_ids) * block_size
+        self.quiet_until = 0
 
     def preempt(self) -> None:
         """Forgets the KV but no token."""
+        self._billed = max(self._billed, self.num_computed)
         self.num_computed = 0
+        self.quiet_until = 0
         self.prefill_end = 0
         self.block_ids = ()
         self.capacity = 0
@@ -172,9 +189,10 @@ class Sequence:
 
         A token that ends the output by itself is not part of it and is not added.
         """
-        if token_id in self._eos_token_ids:
+        if token_id in self.end_ids:
             return FinishReason.STOP
         self.token_ids.append(token_id)
+        self.tail = (token_id,)
         return FinishReason.LENGTH if len(self.token_ids) >= self.max_total else None
 
     def add_prompt_logprobs(self, start: int, logprobs: tuple[TokenLogprobs, ...]) -> None:
@@ -196,36 +214,34 @@ class Sequence:
         )
 
     def prepay(self) -> int:
-        """Decode tokens to charge on the way in; those charged before and not served count."""
-        tokens = max(0, self._until(DECODES_AHEAD) - self._prepaid)
-        self._prepaid += tokens
-        return tokens
-
-    def _until(self, tokens: int) -> int:
-        """So many decode tokens, within what it may still have."""
+        """Decode tokens to charge, so that it is as far ahead as anyone is."""
         served = max(self._billed, self.num_prompt_tokens)
-        return max(0, min(tokens, self.max_total - 1 - served))
+        until = max(self._paid_until, min(served + DECODES_AHEAD, self.max_total - 1))
+        tokens, self._paid_until = until - self._paid_until, until
+        return tokens
 
     def bill(self, end: int) -> int:
         """Tokens to charge once positions up to `end` are computed; recomputed ones are free."""
-        before = max(self._billed, self.num_computed)
+        prompt, before = self.num_prompt_tokens, max(self._billed, self.num_computed)
         self._billed = max(before, end)
-        drawn = max(0, end - max(before, self.num_prompt_tokens))
-        free = min(self._prepaid, drawn)
-        self._prepaid -= free
-        return max(0, end - before) - free
+        drawn = max(0, end - max(before, self._paid_until))
+        self._paid_until = max(self._paid_until, end)
+        return max(0, min(end, prompt) - before) + drawn
 
     def bill_decode(self) -> int:
         """`bill` for the next position, where that is a decode; keeps some charged ahead."""
         self._billed = self.num_computed + 1
-        self._prepaid -= 1
-        if self._prepaid > DECODES_AHEAD - DECODES_AT_ONCE:
-            return 0
-        tokens = self._until(DECODES_AHEAD) - self._prepaid
-        self._prepaid += tokens
-        return tokens
+        ahead = self._paid_until - self._billed
+        return 0 if ahead > DECODES_AHEAD - DECODES_AT_ONCE else self.prepay()
+
+    def rest(self) -> None:
+        """Lets decodes run until it needs a block, must be charged again or may end."""
+        is_paid = self._paid_until >= self.max_total - 1
+        paid = self.max_total - 1 if is_paid else self._paid_until - DECODES_LEFT
+        self.quiet_until = min(self.capacity, paid)
 
     def settle(self) -> int:
         """Tokens charged ahead that were never served; to give back at the end."""
-        rest, self._prepaid = self._prepaid, 0
-        return rest
+        served = max(self._billed, self.num_computed, self.num_prompt_tokens)
+        tokens, self._paid_until = max(0, self._paid_until - served), served
+        return tokens

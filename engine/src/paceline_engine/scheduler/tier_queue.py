@@ -106,11 +106,12 @@ class TierQueue:
         """What the tenant of a waiting or running request was served."""
         return self._tenants[tenant].share
 
-    def charge(self, tenant: str, tokens: float) -> None:
+    def charge(self, tenant: str, tokens: float) -> Share:
         """Counts tokens as served to a tenant that has a request."""
         known = self._tenants[tenant]
         known.share.charge(tokens)
         self._reorder(tenant, known)
+        return known.share
 
     def end(self, tenant: str) -> None:
         """A request of the tenant, waiting or running before, has ended."""
