@@ -71,7 +71,7 @@ class Rest:
             headers={"Content-Type": content_type},
         )
         try:
-            with urllib.request.urlopen(request, context=self.trust, timeout=30) as reply:  # noqa: S310
+            with urllib.request.urlopen(request, context=self.trust, timeout=120) as reply:  # noqa: S310
                 return Reply(reply.status, _decoded(reply.read()))
         except urllib.error.HTTPError as error:
             with error:

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from paceline_operator.api.choice import RolloutStrategy
 from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
-from paceline_operator.domain import pinned, tunables
+from paceline_operator.domain import tunables
 from paceline_operator.domain.desired import startup_hash
 from paceline_operator.domain.names import ANNOTATION_TEMPLATE, selector
 from paceline_operator.domain.ownership import Write
+from paceline_operator.domain.pinned import Pinned
 from paceline_operator.domain.pods import Problem
 from paceline_operator.domain.scale_in import DrainState, Waiting
 from paceline_operator.domain.tunables import Agreed
@@ -391,21 +393,17 @@ def test_nothing_on_a_deployment_becomes_what_is_wanted() -> None:
     assert (found.children, found.pinned) == (clean.children, clean.pinned)
 
 
-def test_what_the_status_remembers_outlives_a_new_default() -> None:
+def test_what_is_remembered_outlives_a_new_default() -> None:
     first = decide(seen(), PLATFORM, is_due=False)
     assert first.pinned is not None
-    stored = {"memory": {pinned.KEY: pinned.dump(first.pinned)}}
-    metadata = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1}
-    again = seen(service={"metadata": metadata, "status": stored})
+    again = seen(pinned=first.pinned)
     upgraded = replace(PLATFORM, engine_image="engine:2")
     assert engines(decide(again, upgraded, is_due=False)) == engines(first)
     assert engines(decide(seen(), upgraded, is_due=False)) != engines(first)
 
 
 def test_a_resolved_replace_stays() -> None:
-    stored = {"memory": {pinned.KEY: {"strategy": "Replace"}}}
-    metadata = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1}
-    found = decide(seen(service={"metadata": metadata, "status": stored}), PLATFORM, is_due=False)
+    found = decide(seen(pinned=Pinned(strategy=RolloutStrategy.REPLACE)), PLATFORM, is_due=False)
     rolling = engines(found)["spec"]["strategy"]["rollingUpdate"]
     assert rolling == {"maxSurge": 0, "maxUnavailable": 1}
 

@@ -151,6 +151,11 @@ def test_what_someone_writes_on_children_is_put_back(
     fleets.server.kubectl("scale", "deployment", f"{name}-proxy", "--replicas=0")
     for path, spec in before.items():
         operator.eventually(lambda path=path, spec=spec: get(fleets, path)["spec"] == spec, SOON_S)
+    # Nor what someone writes into the status, which takes rights that users do not have.
+    forged = {"status": {"memory": {"engines": {"image": "evil:1", "startup": known["startup"]}}}}
+    patch(fleets, f"{COLLECTION}/{name}/status", forged)
+    operator.eventually(lambda: status(fleets.rest, name)["memory"]["engines"] == known, SOON_S)
+    assert get(fleets, engines)["spec"] == before[engines]
     labels = get(fleets, proxy)["metadata"]["labels"]
     assert labels["paceline.dev/service"] == name
     assert status(fleets.rest, name)["memory"]["engines"] == known

@@ -1,8 +1,8 @@
 """What a fleet was started with and keeps, though the installation's choice may change.
 
-It is remembered in the object's status, which only the operator may write, and never read from
-the Deployment: what someone writes there must not become what is wanted. A status that is lost,
-as with an object restored from a backup, takes the installation's choice of then.
+It is remembered in the object's status, which only the operator may write, read from there once
+by each process, and never from the Deployment: what someone writes there must not become what is
+wanted. An object restored from a backup has no status: it takes the installation's choice of then.
 """
 
 from __future__ import annotations

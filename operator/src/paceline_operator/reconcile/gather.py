@@ -13,7 +13,7 @@ from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import load_memory
-from paceline_operator.domain import crash_loop, modes, pods, tunables
+from paceline_operator.domain import crash_loop, modes, pinned, pods, tunables
 from paceline_operator.domain.belonging import belongs
 from paceline_operator.domain.contract import HEALTH_PORT, HealthPath
 from paceline_operator.domain.names import PROXY, derive
@@ -70,6 +70,9 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         pilot = (status.memory or {}).get("pilot")
         session.memory = load_memory(pilot if isinstance(pilot, Mapping) else None)
         session.writers = load_writers(status.memory)
+    if session.pinned is None:
+        # Read once, and as it is stored: nothing else in a status may cost the fleet a restart.
+        session.pinned = pinned.load(service.get("status"))
         if status.conditions:
             session.inherit(now_s)
     spec, refused = _spec(ctx, service)
@@ -104,6 +107,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         memory=session.memory,
         writers=session.writers,
         autoscaler=_autoscaler(ctx, key, session, now_s),
+        pinned=session.pinned,
         target=session.target,
         retry_drain_at_s=session.retry_drain_at_s,
         is_measured=is_measured,

@@ -12,6 +12,7 @@ from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain import rollout
 from paceline_operator.domain.ownership import Write
+from paceline_operator.domain.pinned import Pinned
 from paceline_operator.domain.pods import PodView, Problem
 from paceline_operator.domain.scale_in import DrainState
 from paceline_operator.metrics import Scrape
@@ -43,6 +44,7 @@ class Observed:
         memory: The autopilot's memory.
         writers: Foreign writes of replicas known before.
         autoscaler: Name of an autoscaler on the Deployment, seen lately.
+        pinned: What the fleet was started with.
         target: Replicas this process decided last, None where it has not.
         retry_drain_at_s: No new drain before this.
         is_measured: Whether this pass brought new measurements.
@@ -69,6 +71,7 @@ class Observed:
     memory: Memory = field(default_factory=Memory)
     writers: tuple[Write, ...] = ()
     autoscaler: str | None = None
+    pinned: Pinned = field(default_factory=Pinned)
     target: int | None = None
     retry_drain_at_s: float = 0.0
     is_measured: bool = False

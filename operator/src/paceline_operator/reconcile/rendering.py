@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.domain import pinned, rollout
+from paceline_operator.domain import rollout
 from paceline_operator.domain.desired import Owner, RenderInput
 from paceline_operator.domain.names import ENGINE, derive, selector
 from paceline_operator.domain.platform import Platform
@@ -23,7 +23,7 @@ def render_input(
         platform=platform,
         token=seen.token,
         live=for_start(seen, agreed),
-        pinned=pinned.load(seen.service.get("status")),
+        pinned=seen.pinned,
         surge_blocked=_surge_blocked(seen),
         proxy_awaited=_proxy_awaited(seen),
     )

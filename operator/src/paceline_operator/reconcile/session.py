@@ -10,6 +10,7 @@ from paceline_operator.autopilot.decision import Decision, Tick
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain.ownership import Write
+from paceline_operator.domain.pinned import Pinned
 from paceline_operator.domain.pod_event import PodEvent
 from paceline_operator.kube.client import Object
 from paceline_operator.metrics import Scrape, Scraper
@@ -47,6 +48,7 @@ class Session:
         written_at_s: Last write of the status.
         inherited_at_s: When a status of an earlier process was taken over.
         retry_drain_at_s: No new drain before this.
+        pinned: What the fleet was started with, None before that was read from the status.
         target: Replicas last decided and carried out, None before that.
         unpublished: Moves that no status tells of yet.
         own: The object as this pass itself wrote it, None before it did.
@@ -73,6 +75,7 @@ class Session:
     written_at_s: float = NEVER
     inherited_at_s: float = NEVER
     retry_drain_at_s: float = 0.0
+    pinned: Pinned | None = None
     target: int | None = None
     unpublished: tuple[Decision, ...] = ()
     own: Object | None = None

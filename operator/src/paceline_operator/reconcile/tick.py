@@ -71,6 +71,7 @@ def _remember(session: Session, seen: Observed, plan: Plan) -> None:
     """Keep what was decided once others may know it; a pass that fails before decides anew."""
     session.memory = plan.memory
     session.writers = plan.writers
+    session.pinned = _pinned(seen, plan)
     session.target = plan.target if seen.scale is not None else None
     if plan.tick is not None and plan.tick is not session.last_tick:
         session.unpublished = (*session.unpublished, *_applied(plan.tick))
@@ -139,10 +140,13 @@ def _memory(seen: Observed, plan: Plan) -> dict[str, Any]:
     }
     if plan.agreed is None:
         return {**(seen.status.memory or {}), **kept}
-    # What a server refused has started nothing.
-    known = plan.pinned if plan.refused is None else None
-    kept[pinned.KEY] = pinned.dump(known or pinned.load(seen.service.get("status")))
+    kept[pinned.KEY] = pinned.dump(_pinned(seen, plan))
     return {**kept, knobs.OBJECTIVES: objectives_digest(plan.agreed.slos)}
+
+
+def _pinned(seen: Observed, plan: Plan) -> pinned.Pinned:
+    """What the fleet was started with: a spec that is refused has started nothing."""
+    return seen.pinned if plan.refused is not None or plan.pinned is None else plan.pinned
 
 
 async def _tell(ctx: Context, seen: Observed, plan: Plan) -> None:
