@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from types import FrameType
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_engine.server.stop_automaton import StopAutomaton
+from paceline_engine.server.stop_automaton import LONG_STOP_CHARS, StopAutomaton, built
 from paceline_engine.server.stop_strings import StopFilter
 
 
@@ -178,3 +179,20 @@ def test_work_does_not_grow_with_the_stop_strings(length: int) -> None:
     finally:
         sys.settrace(before)
     assert lines < 30 * 4000
+
+
+@pytest.mark.parametrize("length", [10, LONG_STOP_CHARS])
+async def test_long_stop_strings_are_made_ready_in_a_thread(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    link = StopAutomaton._link
+
+    def noted(automaton: StopAutomaton) -> None:
+        threads.append(threading.get_ident())
+        link(automaton)
+
+    monkeypatch.setattr(StopAutomaton, "_link", noted)
+    automaton = await built(["a" * length, "b"])
+    assert automaton.step(automaton.start, "b").stop == "b"
+    assert (threads == [threading.get_ident()]) is (length < LONG_STOP_CHARS)

@@ -33,6 +33,7 @@ from paceline_engine.server.prompts import (
 from paceline_engine.server.sampling_fields import SERVED_TIERS, SamplingFields
 from paceline_engine.server.service import Service
 from paceline_engine.server.shape import ChatShape, CompletionShape, Head, Shape, View
+from paceline_engine.server.stop_automaton import built
 from paceline_engine.server.token_texts import TokenTexts
 from paceline_engine.server.tokenize_routes import TokenizeRoutes
 from paceline_engine.server.wire import ChatRequest, CompletionRequest
@@ -171,7 +172,15 @@ class _Routes:
             scored = body.needed_prompt_logprobs() is not None
             prompts = await read_out(prompts, self._service.tokenizer, scored=scored)
         received_at = request.scope["state"]["received_at"]
-        call = Call(self._service, body, prompts, received_at, caller=caller, bad_words=bad_words)
+        call = Call(
+            self._service,
+            body,
+            prompts,
+            received_at,
+            caller=caller,
+            bad_words=bad_words,
+            stops=await built(body.stop),
+        )
         if not body.stream:
             return WholeAnswer(call, shape)
         return EventStream(

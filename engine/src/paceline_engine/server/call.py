@@ -34,6 +34,7 @@ class Call:
         received_at: Monotonic time of the call's first byte.
         caller: Whose call it is.
         bad_words: The body's, as token ids.
+        stops: Its stop strings, where they have been made ready.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Call:
         *,
         caller: Caller = Caller(),  # noqa: B008 frozen
         bad_words: BadWords = (),
+        stops: StopAutomaton | None = None,
     ) -> None:
         self._service = service
         self._body = body
@@ -52,7 +54,7 @@ class Call:
         self._received_at = received_at
         self._caller = caller
         self._bad_words = bad_words
-        self._stops = StopAutomaton(body.stop)
+        self._stops = stops or StopAutomaton(body.stop)
         self._generations: list[Generation] = []
         self._handed_at = 0.0
         self._stall = Stall()

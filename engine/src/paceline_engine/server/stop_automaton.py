@@ -1,4 +1,4 @@
-"""Stop strings of a call as one automaton, after Aho and Corasick (1975). Pure.
+"""Stop strings of a call as one automaton, after Aho and Corasick (1975).
 
 A character takes one step, amortised, however many and however long the stop strings are:
 what a text may still become is never looked for again.
@@ -6,9 +6,11 @@ what a text may still become is never looked for again.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(slots=True)
@@ -28,6 +30,17 @@ class _State:
     depth: int
     stop: str | None = None
     open_depth: int = 0
+
+
+LONG_STOP_CHARS: Final = 2048
+"""From here on a thread builds, which takes as long as some steps, so that streams go on."""
+
+
+async def built(stops: Sequence[str]) -> StopAutomaton:
+    """The automaton of a call's stop strings."""
+    if sum(map(len, stops)) < LONG_STOP_CHARS:
+        return StopAutomaton(stops)
+    return await asyncio.to_thread(StopAutomaton, stops)
 
 
 class StopAutomaton:
