@@ -144,6 +144,43 @@ def test_a_stopped_leader_is_replaced_and_ends_when_it_wakes(
         assert other.process.poll() is None
 
 
+@pytest.mark.apiserver
+@pytest.mark.behaviour(
+    "a new default image restarts nothing: a fleet takes it with its next change",
+    report="an operator upgrade rolled every fleet",
+)
+def test_a_new_default_image_waits_for_the_next_change(
+    fleets: FleetApi, namespace: str, tmp_path: Path
+) -> None:
+    config, rest, given = fleets.server.kubeconfig, fleets.rest, settings("upgrade")
+    path = f"{DEPLOYMENTS}/kept"
+
+    def runs() -> str:
+        found = rest.call("GET", path).body["spec"]["template"]["spec"]["containers"][0]["image"]
+        return str(found)
+
+    assert rest.call("POST", GROUP, inference_service("kept", SPEC)).status == 201
+    with operator_process(config, tmp_path, "before", given) as before:
+        before.eventually(lambda: pinned_image(rest) == "paceline-engine:0.1.0")
+    newer = {**given, "engineImage": "paceline-engine:9"}
+    with operator_process(config, tmp_path, "after", newer) as after:
+        # It has looked at the fleet once it does what that asks for.
+        body: dict[str, Any] = {"spec": {"replicas": 2}}
+        assert rest.call("PATCH", f"{GROUP}/kept", body, MERGE).status == 200
+        after.eventually(lambda: rest.call("GET", path).body["spec"]["replicas"] == 2)
+        assert runs() == "paceline-engine:0.1.0"
+        body = {"spec": {"engine": {"maxNumSeqs": 8}}}
+        assert rest.call("PATCH", f"{GROUP}/kept", body, MERGE).status == 200
+        after.eventually(lambda: runs() == "paceline-engine:9")
+        after.eventually(lambda: pinned_image(rest) == "paceline-engine:9")
+    assert rest.call("DELETE", f"{GROUP}/kept").status == 200
+
+
+def pinned_image(rest: Rest) -> str | None:
+    memory = rest.call("GET", f"{GROUP}/kept").body.get("status", {}).get("memory", {})
+    return None if "engines" not in memory else str(memory["engines"]["image"])
+
+
 def leads(*processes: Any) -> Any:
     """The one of several processes that leads."""
     return processes[0].eventually(
