@@ -72,10 +72,8 @@ def test_its_work_is_allowed(operator: Rest) -> None:
     apply(f"{core}/configmaps", child("v1", "ConfigMap", "a-tunables", data={"a": "b"}))
     apply(f"{core}/secrets", child("v1", "Secret", "a-admin", stringData={"token": "t"}))
     done("GET", f"{core}/secrets/a-admin")
-    ours = "?labelSelector=app.kubernetes.io%2Fmanaged-by%3Dpaceline"
     for path in (f"{core}/pods", f"{core}/services", f"{core}/configmaps", f"{apps}/deployments"):
         done("GET", path)
-    done("GET", f"{core}/secrets{ours}")
     scale = child("autoscaling/v1", "Scale", "a", spec={"replicas": 2})
     version = done("GET", f"{apps}/deployments/a/scale")["metadata"]["resourceVersion"]
     scale["metadata"] = {"name": "a", "namespace": "default", "resourceVersion": version}
@@ -116,6 +114,8 @@ def test_its_lease_is_its_own_and_no_other(operator: Rest, fleets: FleetApi) -> 
 
 
 REFUSED: dict[str, Call] = {
+    "list Secrets of the cluster": ("GET", "/api/v1/secrets", None, ""),
+    "list Secrets of a namespace": ("GET", f"/api/v1/{IN_DEFAULT}/secrets", None, ""),
     "delete a Secret": ("DELETE", f"/api/v1/{IN_DEFAULT}/secrets/a-admin", None, ""),
     "list nodes": ("GET", "/api/v1/nodes", None, ""),
     "change a node": ("PATCH", "/api/v1/nodes/n", {"metadata": {"labels": {"a": "b"}}}, MERGE),
@@ -163,13 +163,12 @@ def test_watched_namespaces_are_the_only_ones(fleets: FleetApi) -> None:
     install(fleets.rest, template(values, "--namespace", "second"))
     user = "system:serviceaccount:second:paceline"
     operator = Rest.to(fleets.server, user, "system:serviceaccounts")
-    for path in (
-        "/apis/paceline.dev/v1alpha1/namespaces/{}/inferenceservices",
-        "/api/v1/namespaces/{}/secrets",
+    for path, found in (
+        ("/apis/paceline.dev/v1alpha1/namespaces/{}/inferenceservices", 200),
+        ("/api/v1/namespaces/{}/secrets/absent", 404),
     ):
-        assert operator.call("GET", path.format("watched")).status == 200
+        assert operator.call("GET", path.format("watched")).status == found
         assert operator.call("GET", path.format("unwatched")).status == 403
-    assert operator.call("GET", "/api/v1/secrets").status == 403
     assert operator.call("GET", "/apis/paceline.dev/v1alpha1/inferenceservices").status == 403
 
 

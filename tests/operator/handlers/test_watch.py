@@ -15,10 +15,8 @@ from paceline_operator.domain.names import LABEL_SERVICE
 from paceline_operator.handlers import watch
 from paceline_operator.kube.resource import (
     AUTOSCALER,
-    CHILDREN,
     INFERENCE_SERVICE,
     POD,
-    SECRET,
     Resource,
 )
 from paceline_operator.kube.store import Key, Store
@@ -86,22 +84,15 @@ def test_keda_is_watched_only_where_it_is_installed(queue: WorkQueue[Key]) -> No
     assert "scaledobjects" in handlers(Store(), queue, has_keda=True)
 
 
-async def test_of_a_secret_only_its_version_is_kept(queue: WorkQueue[Key]) -> None:
-    store = Store()
-    seen = event("ADDED", "s", **{LABEL_SERVICE: "chat"})
-    seen["object"] |= {"data": {"token": "aHVudGVyMg=="}, "stringData": {"token": "hunter2"}}
-    await handlers(store, queue)["secrets"](event=seen)
-    assert await asyncio.wait_for(queue.get(), 2) == ("d", "chat")
-    kept = store.get(SECRET, "d", "s")
-    assert kept is not None
-    assert sorted(kept) == ["apiVersion", "kind", "metadata"]
+def test_secrets_are_never_watched(queue: WorkQueue[Key]) -> None:
+    assert "secrets" not in handlers(Store(), queue)
 
 
 @pytest.mark.behaviour(
-    "whatever becomes of a child, its service is asked for at once",
-    report="a deleted admin Secret came back only after five minutes",
+    "whatever becomes of a watched child, its service is asked for at once",
+    report="a child given to another service was missed by its own for five minutes",
 )
-@pytest.mark.parametrize("kind", CHILDREN, ids=lambda kind: kind.plural)
+@pytest.mark.parametrize("kind", watch.OWNED, ids=lambda kind: kind.plural)
 @pytest.mark.parametrize(
     ("change", "labels", "asked"),
     [
@@ -139,7 +130,7 @@ def test_a_watch_is_never_given_up() -> None:
     assert max(pauses) <= 12
 
 
-@pytest.mark.parametrize("kind", [*CHILDREN, POD], ids=lambda kind: kind.plural)
+@pytest.mark.parametrize("kind", watch.OWNED, ids=lambda kind: kind.plural)
 def test_children_are_selected_by_the_server(kind: Resource) -> None:
     selectors = watch.settings().watching.label_selectors
     asked = kopf.Resource(kind.group, kind.version, kind.plural)

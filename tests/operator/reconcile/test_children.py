@@ -70,7 +70,7 @@ def stalled_by_name(fleets: FleetApi, operator: OperatorProcess, name: str) -> s
 
 
 @pytest.mark.behaviour(
-    "any child that someone deletes is back within seconds, the Secret with the same token",
+    "any child that someone deletes is soon back, the Secret with the same token",
     report="a deleted admin Secret came back only after five minutes",
 )
 def test_a_deleted_child_is_back_soon(fleets: FleetApi, operator: OperatorProcess) -> None:

@@ -18,14 +18,15 @@ from paceline_operator.kube.resource import (
     INFERENCE_SERVICE,
     POD,
     SCALED_OBJECT,
-    SECRET,
     SERVICE,
     Resource,
 )
 from paceline_operator.kube.store import Key, Store, key_of, owner_key
 from paceline_operator.reconcile.queue import WorkQueue
 
-OWNED = (DEPLOYMENT, SERVICE, CONFIG_MAP, SECRET, POD)
+OWNED = (DEPLOYMENT, SERVICE, CONFIG_MAP, POD)
+"""Not Secrets: the right to watch some is the right to list all."""
+
 SETTLE_S = 0.1
 """Events come in bursts; one pass a tenth of a second later serves them all."""
 

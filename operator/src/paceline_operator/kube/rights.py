@@ -49,12 +49,7 @@ RIGHTS: tuple[Right, ...] = (
         ("get", "list", "watch", "create", "patch", "delete"),
         "tunables and the proxy's configuration, by server-side apply; deleted with the proxy",
     ),
-    Right(
-        "",
-        "secrets",
-        ("get", "list", "watch", "create", "patch"),
-        "the admin token of each fleet; only Secrets with the operator's labels are asked for",
-    ),
+    Right("", "secrets", ("get", "create", "patch"), "the admin token of each fleet"),
     Right("", "pods", ("get", "list", "watch", "patch"), "readiness, and pod-deletion-cost"),
     Right(
         "events.k8s.io",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from paceline_operator.domain.field_set import is_own
 from paceline_operator.domain.names import LABEL_SERVICE
 from paceline_operator.kube.client import Object
-from paceline_operator.kube.resource import CHILDREN, DEPLOYMENT, SECRET, Resource
+from paceline_operator.kube.resource import CHILDREN, DEPLOYMENT, Resource
 
 Key = tuple[str, str]
 MAX_GONE = 4096
@@ -125,9 +125,6 @@ def owner_key(item: Object) -> Key | None:
 
 
 def _trimmed(kind: Resource, item: Object) -> Object:
-    if kind == SECRET:
-        # That it is there, and which version, is all that is kept of it.
-        item = {part: item[part] for part in ("apiVersion", "kind", "metadata") if part in item}
     # Managed fields weigh as much as the object; only a Deployment's tell who wrote replicas,
     # and our own what has been taken from us.
     fields = item["metadata"].get("managedFields")

@@ -1,4 +1,4 @@
-"""The Secret with the admin token: watched for its version, read by name, trusted if ours."""
+"""The Secret with the admin token: read by name every now and then, trusted if ours."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from paceline_operator.kube.client import Object
 from paceline_operator.kube.errors import UnavailableError
 from paceline_operator.kube.read import fetch
 from paceline_operator.kube.resource import SECRET
-from paceline_operator.kube.store import Key, version_of
+from paceline_operator.kube.store import Key
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.session import Session
 
 log = logging.getLogger(__name__)
 
+AGE_S = 20.0
+"""Secrets are not watched, so as never to need the right to list them; reading one is cheap."""
+
 
 async def refresh(ctx: Context, key: Key, uid: str, session: Session) -> None:
-    """Read the Secret unless the one in the session is the newest that was seen.
+    """Read the Secret unless that was done lately.
 
     A token is taken from a Secret of this object alone; without one, that of before stays, or
     the first is made. One that is missing, or someone else's, is looked for in every pass: the
@@ -31,13 +34,15 @@ async def refresh(ctx: Context, key: Key, uid: str, session: Session) -> None:
         ctx: Where to read.
         key: The object.
         uid: Its UID.
-        session: Gets `secret`, None where it is missing or someone else's, and `token`.
+        session: Gets `secret`, None where it is missing or someone else's, when it was read, and
+            `token`.
 
     Raises:
         UnavailableError: The server is away, and no token is known yet.
         KubeError: Any other refusal.
     """
-    if _is_newest(ctx, key, session):
+    now_s = ctx.clock()
+    if session.secret is not None and now_s - session.secret_read_at_s < AGE_S:
         return
     try:
         found = await fetch(ctx.client, SECRET, key[0], derive(key[1], "admin"))
@@ -47,17 +52,8 @@ async def refresh(ctx: Context, key: Key, uid: str, session: Session) -> None:
         log.warning("%s/%s: its Secret is not read again: %s", *key, error)
         return
     ours = found if found is not None and belongs(found, uid) else None
-    if ours is not None:
-        ctx.store.put(SECRET, ours)
-    session.secret = ours
+    session.secret, session.secret_read_at_s = ours, now_s
     session.token = _token(ours) or session.token or secrets.token_urlsafe(32)
-
-
-def _is_newest(ctx: Context, key: Key, session: Session) -> bool:
-    watched = ctx.store.get(SECRET, key[0], derive(key[1], "admin"))
-    if session.secret is None or watched is None:
-        return False
-    return version_of(session.secret) >= version_of(watched)
 
 
 def _token(secret: Object | None) -> str | None:

@@ -36,6 +36,7 @@ class Session:
         scraped_at_s: When that was.
         resynced_at_s: When the children were last listed instead of watched.
         secret: The object's own Secret as last read, None where there is none.
+        secret_read_at_s: When that was.
         token: Admin token, None before it was read from that Secret or made.
         token_doubted: Whether an engine has refused it since the Secret was read.
         reports: Incarnation of a pod -> what its engine reported last.
@@ -63,6 +64,7 @@ class Session:
     scraped_at_s: float = NEVER
     resynced_at_s: float = NEVER
     secret: Object | None = None
+    secret_read_at_s: float = NEVER
     token: str | None = None
     token_doubted: bool = False
     reports: dict[str, PodTunables] = field(default_factory=dict)
