@@ -15,15 +15,27 @@ from paceline_operator.domain import quantity
 from paceline_operator.domain.names import ANNOTATION_APPLIED
 from paceline_operator.domain.overlay import MERGE_KEYS, is_identity
 
-_ENTRY_KEYS: dict[str, tuple[str, ...]] = {
-    **{key: (field,) for key, field in MERGE_KEYS.items()},
-    "ports": ("containerPort", "port"),
-    "ownerReferences": ("uid",),
-    "imagePullSecrets": ("name",),
-    "hostAliases": ("ip",),
-    "volumeDevices": ("devicePath",),
+Keys = tuple[str, ...]
+ENTRY_KEYS: dict[str, tuple[Keys, ...]] = {
+    **{name: ((field,),) for name, field in MERGE_KEYS.items()},
+    "ports": (("containerPort", "protocol"), ("port", "protocol")),
+    "topologySpreadConstraints": (("topologyKey", "whenUnsatisfiable"),),
+    "ownerReferences": (("uid",),),
+    "imagePullSecrets": (("name",),),
+    "hostAliases": (("ip",),),
+    "volumeDevices": (("devicePath",),),
+    "resourceClaims": (("name",),),
+    "claims": (("name",),),
+    "schedulingGates": (("name",),),
+    "ephemeralContainers": (("name",),),
+    "evictionResponders": (("name",),),
 }
-"""What entries of a list are told apart by where a server merges them: others may add theirs."""
+"""What entries of a list are told apart by where a server merges them: others may add theirs.
+
+`ports` are keyed in two ways, as containers and as Services have them.
+"""
+KEY_DEFAULTS = {"protocol": "TCP"}
+"""Parts of an entry's key that a manifest may leave out."""
 _QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
 _EMPTY: tuple[Any, ...] = (None, "", [], {}, False, 0)
 
@@ -65,23 +77,24 @@ def _mapping_differs(desired: Mapping[str, Any], live: Any, key: str) -> bool:
 def _list_differs(desired: list[Any], live: Any, key: str) -> bool:
     if not isinstance(live, list):
         return bool(desired)
-    field = _entry_key(desired, key)
-    if field is not None:
-        found = {
-            item.get(field): item
-            for item in live
-            if isinstance(item, Mapping) and is_identity(item.get(field))
-        }
-        return any(differs(item, found.get(item[field])) for item in desired)
+    keys = _entry_keys(desired, key)
+    if keys is not None:
+        found = {_identity(item, keys): item for item in live if isinstance(item, Mapping)}
+        return any(differs(item, found.get(_identity(item, keys))) for item in desired)
     return len(desired) != len(live) or any(
         differs(one, other) for one, other in zip(desired, live, strict=True)
     )
 
 
-def _entry_key(desired: list[Any], key: str) -> str | None:
+def _entry_keys(desired: list[Any], name: str) -> Keys | None:
     """What every entry of a list has that tells it apart; None where it is compared in order."""
-    for field in _ENTRY_KEYS.get(key, ()):
-        found = [item.get(field) for item in desired if isinstance(item, Mapping)]
-        if len(found) == len(desired) and all(map(is_identity, found)):
-            return field if len(set(found)) == len(found) else None
+    for keys in ENTRY_KEYS.get(name, ()):
+        found = [_identity(item, keys) for item in desired if isinstance(item, Mapping)]
+        if len(found) == len(desired) and None not in found:
+            return keys if len(set(found)) == len(found) else None
     return None
+
+
+def _identity(item: Mapping[str, Any], keys: Keys) -> tuple[Any, ...] | None:
+    found = tuple(item.get(key, KEY_DEFAULTS.get(key)) for key in keys)
+    return found if all(map(is_identity, found)) else None

@@ -11,12 +11,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from paceline_operator.domain.difference import KEY_DEFAULTS
 from paceline_operator.domain.names import OPERATOR
 
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 _DECLARED_METADATA = ("labels", "annotations", "ownerReferences")
-_DEFAULTS = {"protocol": "TCP"}
-"""Parts of an entry's key that a manifest may leave out."""
 
 
 def is_own(entry: Mapping[str, Any]) -> bool:
@@ -68,4 +67,4 @@ def _is_key_of(key: str, item: Any) -> bool:
         return bool(json.loads(text) == item)
     if kind != "k" or not isinstance(item, Mapping):
         return False
-    return all(item.get(k, _DEFAULTS.get(k)) == v for k, v in json.loads(text).items())
+    return all(item.get(k, KEY_DEFAULTS.get(k)) == v for k, v in json.loads(text).items())
