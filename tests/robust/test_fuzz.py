@@ -98,6 +98,7 @@ BYTES = (
     | st.text(max_size=200).map(str.encode)
     | VALUES.map(json.dumps).map(str.encode)
 )
+DEPTHS = st.integers(1, 400) | st.sampled_from([10_000, 200_000, 400_000])
 REFUSALS = {400, 404, 413, 429}
 
 
@@ -122,6 +123,22 @@ def test_any_field_with_any_value(server: EngineServer, path: str, changes: dict
 )
 def test_any_bytes(server: EngineServer, path: str, body: bytes) -> None:
     check_answer(post(server, path, body))
+
+
+@pytest.mark.parametrize("path", GOOD)
+@FUZZED
+@given(
+    field=st.sampled_from(FIELDS),
+    depth=DEPTHS,
+    nest=st.sampled_from([("[", "]"), ('{"a":', "}"), ("[[1],", "]"), ("[", "")]),
+    tail=st.sampled_from([0, 300_000]),
+)
+def test_any_depth_and_length(
+    server: EngineServer, path: str, field: str, depth: int, nest: tuple[str, str], tail: int
+) -> None:
+    nested = nest[0] * depth + "1" + nest[1] * depth
+    body = json.dumps(GOOD[path])[:-1] + f', "{field}": {nested}, "x": "{"a" * tail}"}}'
+    check_answer(post(server, path, body.encode()))
 
 
 def post(server: EngineServer, path: str, body: bytes) -> httpx.Response:

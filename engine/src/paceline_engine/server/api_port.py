@@ -11,11 +11,12 @@ from starlette.responses import Response
 
 from paceline_engine.server.access import TokenFile, bearer_token
 from paceline_engine.server.body import read_body
+from paceline_engine.server.contents import check_contents
 from paceline_engine.server.errors import UnauthorizedError
 from paceline_engine.server.service import Service
-from paceline_engine.server.skim import SKIM_BYTES, skim, uncollected
+from paceline_engine.server.tokenize_wire import most_ids
+from paceline_engine.server.uncollected import uncollected
 from paceline_engine.server.validation import parse_body
-from paceline_engine.server.wire import CompletionRequest, glance
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -57,16 +58,12 @@ class ApiPort:
         """Reads and checks a body.
 
         Raises:
-            ApiError: Too large, too slow, or not of the model's form.
+            ApiError: Too large, too slow, too much in it, or not of the model's form.
             ClientDisconnect: The client left while it sent.
         """
         settings = self.service.settings
         raw = await read_body(request, settings.max_body_bytes, settings.body_deadline_seconds)
-        if len(raw) < SKIM_BYTES:
-            return parse_body(model, raw, self.context)
-        if issubclass(model, CompletionRequest):
-            glance(raw, self.context)
-        raw = skim(raw, model)
+        check_contents(raw, max(settings.max_queued_tokens, most_ids(self.context)))
         with uncollected():
             return parse_body(model, raw, self.context)
 

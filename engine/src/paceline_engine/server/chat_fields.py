@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, from_json
 
-from paceline_engine.server.known_fields import contradiction
+from paceline_engine.server.known_fields import at_most, contradiction
 
 MAX_MESSAGES: Final = 4096
 MAX_TOOLS: Final = 128
@@ -61,7 +61,8 @@ _PART_SCHEMA: Final[dict[str, Any]] = {
     "required": ["type", "text"],
 }
 Content = Annotated[
-    Annotated[str | None, Tag("text")] | Annotated[tuple[TextPart, ...], Tag("list of parts")],
+    Annotated[str | None, Tag("text")]
+    | Annotated[tuple[TextPart, ...], Field(fail_fast=True), Tag("list of parts")],
     Discriminator(_content_form),
     WithJsonSchema(
         {
@@ -132,7 +133,9 @@ class Message(BaseModel):
     name: str | None = None
     reasoning_content: str | None = None
     tool_call_id: str | None = None
-    tool_calls: Annotated[tuple[ToolCall, ...], Field(max_length=MAX_TOOLS)] | None = None
+    tool_calls: (
+        Annotated[tuple[ToolCall, ...], Field(fail_fast=True, max_length=MAX_TOOLS)] | None
+    ) = None
 
     def text(self) -> str:
         """Content as one string; parts are lines of their own, as in vLLM."""
@@ -151,7 +154,9 @@ class Message(BaseModel):
         return given
 
 
-Messages = Annotated[tuple[Message, ...], Field(min_length=1, max_length=MAX_MESSAGES)]
+Messages = Annotated[
+    tuple[Message, ...], Field(fail_fast=True, min_length=1, max_length=MAX_MESSAGES)
+]
 
 
 class FunctionDefinition(BaseModel):
@@ -203,12 +208,15 @@ class TemplateFields(BaseModel):
 
     model_config = _STRICT
 
-    tools: Annotated[tuple[Tool, ...], Field(max_length=MAX_TOOLS)] | None = None
+    tools: Annotated[tuple[Tool, ...], Field(fail_fast=True, max_length=MAX_TOOLS)] | None = None
     tool_choice: ToolChoice = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     chat_template_kwargs: (
-        Annotated[dict[VariableName, JsonValue], Field(max_length=MAX_VARIABLES)] | None
+        Annotated[
+            dict[VariableName, JsonValue], Field(max_length=MAX_VARIABLES), at_most(MAX_VARIABLES)
+        ]
+        | None
     ) = None
 
     @model_validator(mode="after")

@@ -11,7 +11,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from paceline_engine.server.errors import ContextLengthError
 
@@ -64,6 +65,20 @@ def _same(value: object, neutral: object) -> bool:
 def contradiction(field: str, reason: str) -> PydanticCustomError:
     """Error of a body whose fields are each fine and do not go together."""
     return PydanticCustomError("contradiction", "{reason}", {"field": field, "reason": reason})
+
+
+def at_most(entries: int) -> BeforeValidator:
+    """Refuses an object with more entries before each makes a mistake of its own."""
+
+    def check(value: object) -> object:
+        if isinstance(value, dict) and len(value) > entries:
+            raise PydanticKnownError(
+                "too_long",
+                {"field_type": "Dictionary", "max_length": entries, "actual_length": len(value)},
+            )
+        return value
+
+    return BeforeValidator(check)
 
 
 def too_long(refusal: ContextLengthError) -> PydanticCustomError:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from paceline_engine.request import Tier
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.server.known_fields import (
+    at_most,
     check_extra,
     contradiction,
     describe_unserved,
@@ -47,7 +48,7 @@ def _stop_list(value: object) -> object:
 
 
 StopString = Annotated[str, Field(min_length=1, max_length=MAX_STOP_CHARS)]
-StopStrings = Annotated[tuple[StopString, ...], Field(max_length=MAX_STOPS)]
+StopStrings = Annotated[tuple[StopString, ...], Field(fail_fast=True, max_length=MAX_STOPS)]
 Stops = Annotated[
     StopStrings,
     BeforeValidator(_stop_list, json_schema_input_type=StopString | StopStrings | None),
@@ -92,13 +93,22 @@ class SamplingFields(BaseModel):
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
-    logit_bias: Annotated[dict[TokenIdText, Bias], Field(max_length=MAX_BIASED_TOKENS)] | None = (
-        None
-    )
-    bad_words: Annotated[tuple[BadWord, ...], Field(max_length=MAX_BAD_WORDS)] | None = None
+    logit_bias: (
+        Annotated[
+            dict[TokenIdText, Bias],
+            Field(max_length=MAX_BIASED_TOKENS),
+            at_most(MAX_BIASED_TOKENS),
+        ]
+        | None
+    ) = None
+    bad_words: (
+        Annotated[tuple[BadWord, ...], Field(fail_fast=True, max_length=MAX_BAD_WORDS)] | None
+    ) = None
     seed: Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX)] | None = None
     stop: Stops = ()
-    stop_token_ids: Annotated[tuple[int, ...], Field(max_length=MAX_STOP_TOKENS)] | None = None
+    stop_token_ids: (
+        Annotated[tuple[int, ...], Field(fail_fast=True, max_length=MAX_STOP_TOKENS)] | None
+    ) = None
     include_stop_str_in_output: bool | None = None
     skip_special_tokens: bool | None = None
     ignore_eos: bool | None = None

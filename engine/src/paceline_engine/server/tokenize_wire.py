@@ -51,6 +51,15 @@ class TokenizeRequest(TemplateFields):
         return self
 
 
+def most_ids(context_tokens: int) -> int:
+    """Tokens that one call may ask about.
+
+    Args:
+        context_tokens: Prompt plus output tokens of one request at most.
+    """
+    return max(CONTEXTS_TOLD * context_tokens, LEAST_LIMIT_TOKENS)
+
+
 def check_count(tokens: int, context_tokens: int, param: str, least: str = "") -> None:
     """Whether one call may ask about so many tokens.
 
@@ -63,7 +72,7 @@ def check_count(tokens: int, context_tokens: int, param: str, least: str = "") -
     Raises:
         ContextLengthError: It may not.
     """
-    limit = max(CONTEXTS_TOLD * context_tokens, LEAST_LIMIT_TOKENS)
+    limit = most_ids(context_tokens)
     if tokens > limit:
         raise ContextLengthError(
             f"{param}: {tokens} tokens{least}, and one call may ask about {limit}; "
@@ -91,7 +100,9 @@ class DetokenizeRequest(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     model: str | None = None
-    tokens: Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_bounded)]
+    tokens: Annotated[
+        tuple[Annotated[int, Field(ge=0)], ...], Field(fail_fast=True), BeforeValidator(_bounded)
+    ]
 
 
 class Tokenized(msgspec.Struct, frozen=True, kw_only=True):

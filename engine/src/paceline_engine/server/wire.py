@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Final, Self
 
 from pydantic import (
@@ -25,10 +24,7 @@ from paceline_engine.server.sampling_fields import MAX_CHOICES, SamplingFields, 
 DEFAULT_COMPLETION_TOKENS: Final = 16
 MAX_PROMPTS: Final = 256
 
-GLANCE_BYTES: Final = 262_144  # shorter bodies are parsed in a moment
-_ONE_LIST: Final = re.compile(rb'^\s*\{[^{}\[\]]*"prompt"\s*:\s*\[([\s\d,]*)\]')
-
-TokenIds = tuple[StrictInt, ...]
+TokenIds = Annotated[tuple[StrictInt, ...], Field(fail_fast=True)]
 _IDS_SCHEMA: Final[dict[str, Any]] = {
     "type": "array",
     "items": {"type": "integer", "minimum": 0},
@@ -61,19 +57,6 @@ def _prompt_form(value: object) -> str:
     return "list of texts" if is_text else "list of ids"
 
 
-def glance(raw: bytes, context_tokens: int) -> None:
-    """Refuses a long body whose prompt is one list of more ids than fit, without parsing it.
-
-    Raises:
-        ContextLengthError: It is.
-    """
-    if len(raw) < GLANCE_BYTES or not (found := _ONE_LIST.search(raw)):
-        return
-    tokens = found[1].count(b",") + 1
-    if tokens >= context_tokens:
-        raise ContextLengthError.of(tokens, context_tokens, "prompt")
-
-
 def _bounded(value: object, info: ValidationInfo) -> object:
     """Refuses ids that cannot fit, and too many prompts, before each id is looked at."""
     if not isinstance(value, list):
@@ -96,9 +79,9 @@ def _check_fits(tokens: int, info: ValidationInfo) -> None:
 
 Prompt = Annotated[
     Annotated[str, Tag("text")]
-    | Annotated[tuple[str, ...], Tag("list of texts")]
+    | Annotated[tuple[str, ...], Field(fail_fast=True), Tag("list of texts")]
     | Annotated[TokenIds, Tag("list of ids")]
-    | Annotated[tuple[TokenIds, ...], Tag("lists of ids")],
+    | Annotated[tuple[TokenIds, ...], Field(fail_fast=True), Tag("lists of ids")],
     Discriminator(_prompt_form),
     BeforeValidator(_bounded),
     WithJsonSchema(_PROMPT_SCHEMA),
