@@ -93,6 +93,30 @@ def test_interactive_displaces_batch_for_a_seat_or_for_blocks(scarce: dict[str, 
     assert set(made.run.ends) == {0, 1, 2, 9}
 
 
+@pytest.mark.behaviour(
+    "an interactive request for which there is no room displaces batch requests while batch "
+    "prompts of any number of tenants are being computed",
+    report="own risk: it waited until every batch prompt was computed",
+)
+@pytest.mark.parametrize("scarce", [{"max_num_seqs": 2}, {"num_kv_blocks": 64}], ids=str)
+def test_interactive_displaces_batch_that_prefills(scarce: dict[str, int]) -> None:
+    made = harness(
+        max_num_batched_tokens=32, max_model_len=1024, **{"num_kv_blocks": 256, **scarce}
+    )
+    for request_id in (0, 1):
+        scope = CacheScope(tenant=f"tenant {request_id}")
+        made.add(request(request_id, BATCH, prompt=490, cache_scope=scope))
+    made.step()
+    made.step()
+    for request_id in (2, 3):
+        scope = CacheScope(tenant=f"tenant {request_id}")
+        made.add(request(request_id, BATCH, prompt=490, cache_scope=scope))
+    made.add(request(9, LIVE, prompt=40, max_tokens=5))
+    steps = [made.step() for _ in range(4)]
+    assert any(step.preempted for step in steps)
+    assert any(9 in lengths(step) for step in steps)
+
+
 def test_interactive_never_displaces_interactive() -> None:
     made = harness(max_num_seqs=1)
     made.add(request(0))

@@ -19,8 +19,9 @@ class Admission:
     a block stays free for each runner that may still grow, so that a full pool does not admit
     only to preempt; for a request that was preempted before, a block more for each time, so
     that it does not come back too early again. Who was preempted as often as anyone may be
-    gets in as long as all such ones can never need more than the pool; else it is set aside
-    until one has ended, and only its own tenant's wait with it.
+    gets in as long as all such ones can never need more than the pool; else it alone is set
+    aside until that is so. Whoever passes it meanwhile can be preempted, and once it has its
+    place back nobody gets in before it who stands behind it.
 
     Args:
         queue: Who waits.
@@ -50,11 +51,7 @@ class Admission:
         """
         self._recall()
         blocked, self._refused, self._favoured = self._refused, None, None
-        if (
-            blocked is None
-            or blocked.request.tier is Tier.BATCH
-            or not self._may_go(blocked, now_s)
-        ):
+        if blocked is None or not self._may_go(blocked, now_s):
             return None
         if len(self._running) > self._limits.max_num_running_seqs:
             return None
@@ -79,17 +76,25 @@ class Admission:
             allowance: Prefill tokens each tier may still take in it.
         """
         head = self._head(plan.now_s)
-        if head is None or self.is_full or allowance[head.request.tier] <= 0:
-            self._refused = head if self.is_full else None
+        if head is None or not (self.is_full or allowance[head.request.tier] > 0):
             return None
-        if self._let_in(head, plan):
+        if self._admits(head, plan):
             return head
-        self._refused = head
-        other = self._passing(head, plan.now_s)
+        other = None if self.is_full else self._passing(head, plan.now_s)
         if other is None or allowance[Tier.INTERACTIVE] <= 0:
             return None
-        self._refused = other
-        return other if self._let_in(other, plan) else None
+        return other if self._admits(other, plan) else None
+
+    def _admits(self, sequence: Sequence, plan: StepPlan) -> bool:
+        """Lets a request in, or remembers for whom others may have to yield.
+
+        A step asks several times, with other allowances; what was not tried again still holds.
+        """
+        if not self.is_full and self._let_in(sequence, plan):
+            return True
+        if sequence.request.tier is Tier.INTERACTIVE:
+            self._refused = sequence
+        return False
 
     def _head(self, now_s: float) -> Sequence | None:
         """Whose turn it is: the queue's head, or for whom a request has just been displaced."""
@@ -99,7 +104,7 @@ class Admission:
         return self._turn(now_s)
 
     def _turn(self, now_s: float, tier: Tier | None = None) -> Sequence | None:
-        """Whose turn it is, in all or in a tier; sets aside who has to wait for protected ones."""
+        """Whose turn it is, in all or in a tier; setting aside who waits for protected ones."""
         queue = self._queue
         while head := queue.head(now_s) if tier is None else queue.head_of(tier, now_s):
             if not is_protected(head) or self._may_claim(head):

@@ -84,9 +84,9 @@ class FairQueue:
         self._tiers[sequence.request.tier].remove(sequence)
 
     def set_aside(self, sequence: Sequence) -> None:
-        """Lets other tenants overtake a waiting request, due or not; its own tenant may not."""
+        """Lets all others overtake a waiting request, due or not, until it is brought back."""
         self._aside[sequence.request_id] = sequence
-        self._tiers[sequence.request.tier].hold(sequence.request.tenant)
+        self._tiers[sequence.request.tier].set_aside(sequence)
 
     def all_set_aside(self) -> Iterable[Sequence]:
         """Who is set aside, in no order."""
@@ -100,7 +100,7 @@ class FairQueue:
     def bring_back(self, sequence: Sequence) -> None:
         """Gives a request that was set aside its place back; nothing happens to others."""
         if self._aside.pop(sequence.request_id, None) is not None:
-            self._tiers[sequence.request.tier].let_go(sequence.request.tenant)
+            self._tiers[sequence.request.tier].bring_back(sequence)
 
     def head(self, now_s: float) -> Sequence | None:
         """Who runs next; None if nobody waits."""

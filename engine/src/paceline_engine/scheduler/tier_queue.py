@@ -22,8 +22,7 @@ class _Tenant:
         self.share = Share(weight)
         self.waiting: PriorityMap[Sequence, Place] = PriorityMap()
         self.alive = 0  # requests that wait or run
-        self.is_held = False  # nothing of it comes in
-        self.put_off: list[Sequence] = []  # its due requests meanwhile, some gone since
+        self.num_aside = 0  # that wait but may not come in now
 
 
 class TierQueue:
@@ -66,12 +65,8 @@ class TierQueue:
 
     def head(self, now_s: float) -> Sequence | None:
         """Whose turn it is in this tier."""
-        while (due := self._due.first()) is not None and due[0][0] <= now_s:
-            tenant = self._tenants[due[1].request.tenant]
-            if not tenant.is_held:
-                return due[1]
-            self._due.remove(due[1])
-            tenant.put_off.append(due[1])
+        if (due := self._due.first()) is not None and due[0][0] <= now_s:
+            return due[1]
         if (served_least := self._order.first()) is None:
             return None
         first = self._tenants[served_least[1]].waiting.first()
@@ -80,27 +75,17 @@ class TierQueue:
     def remove(self, sequence: Sequence) -> None:
         """Takes a waiting request out, to run it or to drop it."""
         self.tokens -= sequence.queued_tokens
-        self._due.remove(sequence)
-        name = sequence.request.tenant
-        tenant = self._tenants[name]
-        self._advance()
-        tenant.waiting.remove(sequence)
         self._num_waiting -= 1
-        self._reorder(name, tenant)
+        self._leave(sequence)
 
-    def hold(self, name: str) -> None:
-        """Lets nothing of a tenant in."""
-        self._tenants[name].is_held = True
-        self._order.remove(name)
+    def set_aside(self, sequence: Sequence) -> None:
+        """Lets all others overtake a waiting request; it is counted as before."""
+        self._leave(sequence).num_aside += 1
 
-    def let_go(self, name: str) -> None:
-        """Lets requests of a held tenant in again, at their places."""
-        tenant = self._tenants[name]
-        put_off, tenant.put_off, tenant.is_held = tenant.put_off, [], False
-        for sequence in put_off:
-            if sequence in tenant.waiting:
-                self._due.set(sequence, (sequence.ticket.due_s, sequence.ticket.arrival))
-        self._reorder(name, tenant)
+    def bring_back(self, sequence: Sequence) -> None:
+        """Gives a request that was set aside its place back."""
+        self._tenants[sequence.request.tenant].num_aside -= 1
+        self._stand(sequence)
 
     def share(self, tenant: str) -> Share:
         """What the tenant of a waiting or running request was served."""
@@ -122,12 +107,25 @@ class TierQueue:
         self._forget()
 
     def _enter(self, sequence: Sequence) -> _Tenant:
-        name = sequence.request.tenant
-        tenant = self._join(name)
-        tenant.waiting.set(sequence, place(sequence))
+        tenant = self._join(sequence.request.tenant)
         self._num_waiting += 1
         self.tokens += sequence.queued_tokens
+        self._stand(sequence)
+        return tenant
+
+    def _stand(self, sequence: Sequence) -> None:
+        name = sequence.request.tenant
+        tenant = self._tenants[name]
+        tenant.waiting.set(sequence, place(sequence))
         self._due.set(sequence, (sequence.ticket.due_s, sequence.ticket.arrival))
+        self._reorder(name, tenant)
+
+    def _leave(self, sequence: Sequence) -> _Tenant:
+        self._due.remove(sequence)
+        name = sequence.request.tenant
+        tenant = self._tenants[name]
+        self._advance()
+        tenant.waiting.remove(sequence)
         self._reorder(name, tenant)
         return tenant
 
@@ -136,7 +134,7 @@ class TierQueue:
         if tenant is None:
             tenant = self._tenants[name] = _Tenant(self._weights.get(name, 1.0))
         self._gone.remove(name)
-        if not tenant.waiting:
+        if not (tenant.waiting or tenant.num_aside):
             self._advance()
             tenant.share.join(self._tag)
         return tenant
@@ -153,8 +151,6 @@ class TierQueue:
             self._tag = max(self._tag, self._tenants[self._last].share.tag)
 
     def _reorder(self, name: str, tenant: _Tenant) -> None:
-        if tenant.is_held:
-            return
         if (first := tenant.waiting.first()) is not None:
             self._order.set(name, (tenant.share.tag, *first[0]))
         elif self._order.remove(name):
