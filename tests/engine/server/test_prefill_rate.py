@@ -147,6 +147,40 @@ def test_what_has_waited_for_long_counts_where_no_step_has_run() -> None:
     assert (refusal.code, refusal.retry_after_s) == ("queue_delay", 1)
 
 
+@pytest.mark.behaviour(
+    "a wait for seats that others hold counts against --max-queue-seconds, however fast prompts are",
+    report="own finding: four long outputs held all seats, and later calls were projected to wait "
+    "0.2 s",
+)
+def test_seats_held_for_longer_than_the_limit() -> None:
+    burst = Burst(limit_s=5.0, step_s=0.1)
+    for _ in range(4):  # each runs at once, and from then on holds its seat
+        burst.call()
+        burst.now_s += 0.1
+        burst.work([burst.waiting.pop()])
+    came_s = burst.now_s
+    while burst.now_s < came_s + 20.0:
+        burst.call()
+        burst.now_s += 0.5
+    assert len(burst.waiting) == 11  # for 5 s nobody knew
+    assert {refusal.code for refusal in burst.refusals} == {"queue_delay"}
+    burst.work([burst.waiting.pop(0)])
+    burst.call()
+    assert len(burst.waiting) == 11
+
+
+def test_batch_requests_that_stand_still_hold_up_no_interactive_one() -> None:
+    burst = Burst(limit_s=5.0, step_s=0.1)
+    burst.rate.add(step(BUDGET, 0.1))
+    burst.admission.enter([Ask(Burst.PROMPT, 10)], Tier.BATCH)
+    burst.now_s += 60.0
+    for _ in range(2):
+        burst.call()
+    assert not burst.refusals
+    with pytest.raises(OverloadedError):
+        burst.admission.enter([Ask(Burst.PROMPT, 10)], Tier.BATCH)
+
+
 def test_a_few_calls_at_the_start_are_let_in() -> None:
     burst = Burst(limit_s=10.0, step_s=1.0)
     for _ in range(20):

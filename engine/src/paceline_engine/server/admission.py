@@ -119,25 +119,22 @@ class Admission:
     def projected_queue_s(self, tier: Tier) -> float | None:
         """Wait that a call of a tier has before it; None while nothing tells.
 
-        Interactive requests are not held up by batch ones. While neither a drain nor a step was
-        measured it is what the wait of those ahead has been, if that is longer than the guess.
+        Interactive requests are not held up by batch ones. It is never less than the time in
+        which none of those ahead has been served: no rate tells when a seat that others hold
+        for long outputs becomes free.
         """
         used = self._tokens.used
         ahead = self._tokens.total if tier is Tier.BATCH else used[Tier.INTERACTIVE]
         now_s = self._clock()
-        per_second = self._tokens.drain.per_second(now_s)
         if not ahead:
             return 0.0
+        per_second = self._tokens.drain.per_second(now_s)
+        if per_second is None and self._first_rate is not None:
+            per_second = self._first_rate.per_second()
         if per_second is None:
-            return self._first_queue_s(ahead, now_s)
-        return min(LONGEST_QUEUE_S, ahead / per_second) if per_second else LONGEST_QUEUE_S
-
-    def _first_queue_s(self, ahead: int, now_s: float) -> float | None:
-        rate = self._first_rate
-        if rate is None:
             return None
-        waited_s = 0.0 if rate.is_measured else self._tokens.drain.waited_s(now_s)
-        return min(LONGEST_QUEUE_S, max(ahead / rate.per_second(), waited_s))
+        work_s = ahead / per_second if per_second else LONGEST_QUEUE_S
+        return min(LONGEST_QUEUE_S, max(work_s, self._tokens.waited_s(tier, now_s)))
 
     def started(self, ticket: Ticket, *, served: bool) -> None:
         """A ticket's request waits no more."""

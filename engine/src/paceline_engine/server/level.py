@@ -27,6 +27,7 @@ class Level:
         limit: Most that may be there.
         used: What is there, by tier.
         drain: How fast it leaves.
+        stood_since: When something of a tier was last served, or came where nothing of it was.
         weights: Of tenants, where they are not 1; None where all callers are one tenant.
         held: What is there, by tenant.
     """
@@ -36,6 +37,7 @@ class Level:
     limit: float
     used: dict[Tier, int] = field(default_factory=lambda: dict.fromkeys(Tier, 0))
     drain: DrainRate = field(default_factory=DrainRate)
+    stood_since: dict[Tier, float] = field(default_factory=lambda: dict.fromkeys(Tier, 0.0))
     weights: Mapping[str, float] | None = None
     held: dict[str, int] = field(default_factory=dict)
 
@@ -46,6 +48,8 @@ class Level:
 
     def add(self, tier: Tier, amount: int, now_s: float, tenant: str = "") -> None:
         """So much came."""
+        if not self.used[tier]:
+            self.stood_since[tier] = now_s
         self.used[tier] += amount
         self.held[tenant] = self.held.get(tenant, 0) + amount
         self.drain.came(amount, now_s)
@@ -60,8 +64,16 @@ class Level:
             self.held[tenant] = held
         if served:
             self.drain.left(amount, now_s)
+            if amount:
+                self.stood_since[tier] = now_s
         else:
             self.drain.gone(amount)
+
+    def waited_s(self, tier: Tier, now_s: float) -> float:
+        """How long what a call of a tier comes after has been there, none of it served."""
+        if tier is Tier.BATCH:
+            return self.drain.waited_s(now_s)
+        return max(0.0, now_s - self.stood_since[tier]) if self.used[tier] else 0.0
 
     def limit_of(self, tier: Tier) -> float:
         """Most that may be there for a call of a tier to enter."""
