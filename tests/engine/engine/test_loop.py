@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from paceline_engine.config import StepTimeLaw
-from paceline_engine.engine.loop import AUDIT_PAUSE_S, HEARTBEAT_S, MESSAGES_A_TURN, EngineLoop
+from paceline_engine.engine.loop import (
+    AUDIT_PAUSE_S,
+    HEARTBEAT_S,
+    MESSAGES_A_TURN,
+    TOKENS_A_TURN,
+    EngineLoop,
+)
 from paceline_engine.engine.watchdog import STUCK_S, EngineStuckError
 from paceline_engine.kvcache.block_pool import KvIntegrityError
 from paceline_engine.kvcache.idle_audit import AUDITED_A_BEAT
@@ -253,6 +259,23 @@ def test_aborts_take_effect_before_the_next_step() -> None:
     assert [output.request_id for output in report.outputs] == [2]
 
 
+def test_aborts_in_a_row_are_one_and_keep_their_place_between_others() -> None:
+    """So a call of many choices is withdrawn as a whole, though each has a message of its own."""
+    bench = Bench()
+    seen: list[tuple[int, ...]] = []
+    abort = bench.scheduler.abort
+
+    def recorded(request_ids: Iterable[int], now_s: float) -> None:
+        seen.append(tuple(request_ids))
+        abort(seen[-1], now_s)
+
+    bench.scheduler.abort = recorded  # type: ignore[method-assign]  # looked at from outside
+    before = [AbortRequests(request_ids=(each,)) for each in range(3)]
+    report = bench.step(*before, add(1), AbortRequests((1, 7)), AbortRequests((8,)), add(2))
+    assert seen == [(0, 1, 2), (1, 7, 8)]
+    assert [output.request_id for output in report.outputs] == [2]
+
+
 def test_added_and_aborted_in_one_breath_never_runs() -> None:
     bench = Bench()
     report = bench.step(add(1), AbortRequests(request_ids=(1,)))
@@ -364,6 +387,20 @@ def test_a_turn_reads_a_bounded_number_of_messages() -> None:
     waiting = [bench.step(*flood).state.requests_waiting]
     waiting += [bench.step().state.requests_waiting for _ in range(4)]
     assert waiting == [256, 512, 768, 1000, 1000]
+
+
+@pytest.mark.behaviour(
+    "a turn reads a bounded number of prompt tokens, however few messages they come in",
+    report="own risk: 256 long prompts in a turn were read before the next token of any stream",
+)
+def test_a_turn_reads_a_bounded_number_of_tokens() -> None:
+    bench = Bench(max_model_len=4096, num_kv_blocks=1024, max_num_seqs=1)
+    prompt = 4000
+    bench.step(add(0, prompt=20, max_tokens=40))
+    bench.channel.inbox.extend(add(each, prompt=prompt) for each in range(1, 31))
+    waiting = [bench.step().state.requests_waiting for _ in range(3)]
+    a_turn = -(-TOKENS_A_TURN // prompt)
+    assert waiting == [a_turn, 30, 30]
 
 
 def test_what_is_cached_expires_while_nothing_runs() -> None:

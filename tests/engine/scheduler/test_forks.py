@@ -211,6 +211,42 @@ def test_queued_children_of_a_parent_that_is_gone_compute_the_prompt_once(aborte
     finish(made, *family[1:])
 
 
+class Incomparable(tuple[int, ...]):
+    """A prompt that nobody may look at token by token."""
+
+    __slots__ = ()
+    __hash__ = tuple.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("a prompt was compared with itself")
+
+
+@pytest.mark.behaviour(
+    "a call of many choices that is withdrawn costs a step for each, not for each pair of them",
+    report="own risk: each of 128 aborts moved all choices left, and compared the prompt for each",
+)
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_a_family_that_is_aborted_together_is_moved_nowhere(steps: int) -> None:
+    made = harness(max_num_batched_tokens=32)
+    prompt = Incomparable(PROMPT)
+    family = [replace(parent(), prompt_token_ids=prompt)]
+    family += [child(request_id, prompt_token_ids=prompt) for request_id in range(1, 128)]
+    for request in family:
+        made.add(request)
+    for _ in range(steps):
+        made.step()
+    known = {each: made.scheduler.roster.find(each) for each in range(128)}
+    assert None not in known.values()
+    made.disturb(Disturbance(aborts=tuple(range(120))))
+    assert all(s is not None and s.parent_id == 0 for each, s in known.items() if 0 < each < 120)
+    last = [known[each] for each in range(120, 128)]
+    assert [s.parent_id for s in last if s is not None] == [None, *[120] * 7]
+    while made.scheduler.has_work:
+        made.step()
+    made.scheduler.check_idle()
+    assert all(len(made.run.tokens[each]) == 8 for each in range(120, 128))
+
+
 def test_a_child_that_comes_while_its_parent_is_preempted_forks_it_at_once() -> None:
     made = harness(prefix_caching=True)
     first = parent(max_tokens=100)

@@ -32,6 +32,7 @@ def sequence(max_total: int = 100, **sampling: object) -> Sequence:
 )
 def test_end(sampling: dict[str, object], token: int, reason: FinishReason | None) -> None:
     made = sequence(**sampling)
+    made.admit(num_computed=0, block_ids=[3], block_size=16)
     assert made.append(token) is reason
     kept = [10, 11, 12] if reason is FinishReason.STOP else [10, 11, 12, token]
     assert made.token_ids == kept
@@ -39,8 +40,18 @@ def test_end(sampling: dict[str, object], token: int, reason: FinishReason | Non
 
 def test_the_smaller_of_context_and_max_tokens_ends_it() -> None:
     made = sequence(max_total=5)
+    made.admit(num_computed=0, block_ids=[3], block_size=16)
     assert made.append(7) is None
     assert made.append(7) is FinishReason.LENGTH
+
+
+def test_it_has_tokens_of_its_own_once_it_is_admitted() -> None:
+    made = sequence()
+    assert (made.known_ids, made.num_remaining) == ((10, 11, 12), 3)
+    assert made.known_ids is made.request.prompt_token_ids
+    made.admit(num_computed=1, block_ids=[3], block_size=16)
+    assert made.known_ids is made.token_ids
+    assert (made.token_ids, made.num_remaining) == ([10, 11, 12], 2)
 
 
 def test_preemption_forgets_the_cache_and_keeps_the_text() -> None:

@@ -42,8 +42,9 @@ from paceline_engine.scheduler.scheduler import RequestRefusedError, Scheduler
 
 HEARTBEAT_S = 1.0
 AUDIT_PAUSE_S = 0.02  # between two parts of the audit that follows work
-_Order = AbortRequests | ApplyTunables | ClearCache | Shutdown
+_Setting = ApplyTunables | ClearCache | Shutdown
 MESSAGES_A_TURN = 256
+TOKENS_A_TURN = 65_536  # of prompts; choices share one
 
 _log = logging.getLogger(__name__)
 
@@ -108,24 +109,47 @@ class EngineLoop:
 
     def _take_messages(self) -> bool:
         has_news = False
-        for message in islice(self._arrivals(), MESSAGES_A_TURN):
+        withdrawn: list[int] = []
+        for message in self._batch():
             has_news = True
-            match message:
-                case Request():
-                    self._add(message)
-                case AbortRequests():
-                    self._scheduler.abort(message.request_ids, self._clock.now())
-                case ApplyTunables():
-                    self._apply(message)
-                case ClearCache():
-                    self._clear(message)
-                case Shutdown():
-                    self._is_shut_down = True
-                case _:
-                    assert_never(message)
+            if isinstance(message, AbortRequests):
+                withdrawn += message.request_ids
+                continue
+            self._withdraw(withdrawn)
+            self._take(message)
+        self._withdraw(withdrawn)
         return has_news
 
-    def _arrivals(self) -> Iterator[Request | _Order]:
+    def _take(self, message: Request | _Setting) -> None:
+        match message:
+            case Request():
+                self._add(message)
+            case ApplyTunables():
+                self._apply(message)
+            case ClearCache():
+                self._clear(message)
+            case Shutdown():
+                self._is_shut_down = True
+            case _:
+                assert_never(message)
+
+    def _withdraw(self, request_ids: list[int]) -> None:
+        """Aborts what messages in a row named, at once: choices of a call come one a message."""
+        if request_ids:
+            self._scheduler.abort(request_ids, self._clock.now())
+            request_ids.clear()
+
+    def _batch(self) -> Iterator[Request | AbortRequests | _Setting]:
+        """What one turn takes: so many messages, and no more after so many prompt tokens."""
+        tokens = 0
+        for message in islice(self._arrivals(), MESSAGES_A_TURN):
+            yield message
+            if isinstance(message, Request) and message.parent_id is None:
+                tokens += len(message.prompt_token_ids)
+            if tokens >= TOKENS_A_TURN:
+                return
+
+    def _arrivals(self) -> Iterator[Request | AbortRequests | _Setting]:
         """What was sent, in its order; a message of many requests may take several turns."""
         for request in self._family:  # not `yield from`: what is left must outlive the turn
             yield request

@@ -173,7 +173,7 @@ class Admission:
         pool, request = self._pool, sequence.request
         cached = pool.admit(
             request.request_id,
-            sequence.token_ids,
+            sequence.known_ids,
             request.cache_scope,
             now_s,
             spare=self._spare_blocks(sequence),
@@ -196,7 +196,7 @@ class Admission:
             return None
         pool, now_s, end = self._pool, plan.now_s, child.num_prompt_tokens
         spare = self._spare_blocks(child) + 1
-        if not pool.fork(parent.request_id, child.request_id, child.token_ids, spare=spare):
+        if not pool.fork(parent.request_id, child.request_id, child.known_ids, spare=spare):
             return None
         plan.copies.extend(pool.writable(child.request_id, end - 1, end, now_s) or ())
         child.cached_tokens = 0
@@ -207,7 +207,7 @@ class Admission:
         others = len(self._running) - len(victims)
         missing = self._pool.missing(
             sequence.request_id,
-            sequence.token_ids,
+            sequence.known_ids,
             sequence.request.cache_scope,
             spare=others * _spare_each(sequence),
             read_cache=not sequence.needs_whole_prompt,

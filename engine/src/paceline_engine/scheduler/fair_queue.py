@@ -147,18 +147,19 @@ class FairQueue:
             tier, tenant = sequence.request.tier, sequence.request.tenant
             share, queue = self._shares[tier], self._tiers[tier]
             share.charge(tokens)
-            sequence.lifts = share.lifts, queue.charge(tenant, tokens).lifts
+            of_tier, of_tenant = sequence.charged
+            tenants = queue.charge(tenant, tokens)
+            sequence.charged = share.note(of_tier, tokens), tenants.note(of_tenant, tokens)
 
     def end(self, sequence: Sequence) -> None:
         """A request that was running, or was just taken out, has ended: settles its account."""
         tier, tenant = sequence.request.tier, sequence.request.tenant
         queue, rest = self._tiers[tier], sequence.settle()
         if rest:
-            of_tier, of_tenant = sequence.lifts
-            if of_tier == self._shares[tier].lifts:
-                self._shares[tier].charge(-rest)
-            if of_tenant == queue.share(tenant).lifts:
-                queue.charge(tenant, -rest)
+            of_tier, of_tenant = sequence.charged
+            share = self._shares[tier]
+            share.charge(-min(rest, share.refundable(of_tier)))
+            queue.charge(tenant, -min(rest, queue.share(tenant).refundable(of_tenant)))
         queue.end(tenant)
 
     def _is_overdue(self, sequence: Sequence, now_s: float) -> bool:

@@ -61,7 +61,12 @@ class Forks:
 def may_fork(child: Request, parent: Request) -> bool:
     """Whether what the parent computes is what the child needs, and the child may see it."""
     return (
-        child.prompt_token_ids == parent.prompt_token_ids
+        _is_same(child.prompt_token_ids, parent.prompt_token_ids)
         and child.cache_scope == parent.cache_scope
         and child.sampling.prompt_logprobs is None
     )
+
+
+def _is_same(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Choices of one call have one prompt object; only strangers' are compared token by token."""
+    return one is other or one == other

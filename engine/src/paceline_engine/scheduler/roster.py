@@ -70,16 +70,14 @@ class Roster:
             self.forks.add(sequence, parent.request_id)
 
     def abort(self, request_ids: Iterable[int], now_s: float) -> None:
-        """Drops requests wherever they are; unknown ids are ignored."""
-        for request_id in request_ids:
-            if (waiting := self.queue.get(request_id)) is not None:
-                self.queue.remove(waiting)
-                self.queue.end(waiting)
-                self._orphan_children(request_id)
-            elif self.forks.remove(request_id) is not None:
-                self._orphan_children(request_id)
-            else:
-                self.end(request_id, now_s)
+        """Drops requests wherever they are; unknown ids are ignored.
+
+        All are gone before any child gets another parent: of a family that leaves together
+        none is moved.
+        """
+        gone = [request_id for request_id in request_ids if self._drop(request_id, now_s)]
+        for request_id in gone:
+            self._orphan_children(request_id)
 
     def preempt(self, sequence: Sequence, now_s: float) -> None:
         """Takes a running request's blocks back and queues it; its children wait beside it."""
@@ -99,17 +97,29 @@ class Roster:
             now_s: Time.
             keep: Whether others may find what it computed.
         """
-        if (sequence := self.running.remove(request_id)) is None:
-            return None
-        self.pool.release(request_id, now_s, keep=keep)
-        self.queue.end(sequence)
-        self._orphan_children(request_id)
+        if (sequence := self._stop(request_id, now_s, keep=keep)) is not None:
+            self._orphan_children(request_id)
         return sequence
 
     def release_children(self, request_id: int) -> None:
         """Who waited beside a request may run: its prompt is computed."""
         for child in self.forks.take(request_id):
             self._release(child, request_id)
+
+    def _drop(self, request_id: int, now_s: float) -> bool:
+        if (waiting := self.queue.get(request_id)) is not None:
+            self.queue.remove(waiting)
+            self.queue.end(waiting)
+            return True
+        if self.forks.remove(request_id) is not None:
+            return True
+        return self._stop(request_id, now_s, keep=True) is not None
+
+    def _stop(self, request_id: int, now_s: float, *, keep: bool) -> Sequence | None:
+        if (sequence := self.running.remove(request_id)) is not None:
+            self.pool.release(request_id, now_s, keep=keep)
+            self.queue.end(sequence)
+        return sequence
 
     def _release(self, child: Sequence, parent_id: int) -> None:
         self.queue.add(child, queued_tokens=1)

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from paceline_engine.message import TokenLogprobs, TokenOutput
 from paceline_engine.request import FinishReason, Request
+from paceline_engine.scheduler.share import NOTHING_CHARGED
 
 DECODES_AHEAD = 128
 """Decodes that a running request is charged ahead. Fewer, and parties are let in that have more
@@ -55,7 +56,8 @@ class Sequence:
         sampling: How its tokens are drawn.
         ticket: Its place in the order.
         parent_id: Whose prompt it forks, if anyone's; another one's once that is gone.
-        token_ids: Prompt and generated tokens; never shortened, so preemption loses none.
+        token_ids: Prompt and generated tokens; never shortened, so preemption loses none. Empty
+            until it is first admitted: choices of one prompt share the request's own till then.
         num_prompt_tokens: How many of them are the prompt.
         num_computed: Leading tokens whose KV is in the cache.
         prefill_end: Tokens known when the sequence was last admitted; up to there chunks are
@@ -73,7 +75,7 @@ class Sequence:
         preemptions: How often its blocks were taken back.
         queued_tokens: What it counts for while it waits.
         cached_tokens: Prompt tokens found in the prefix cache when it was first admitted.
-        lifts: Of its tier's and its tenant's share, when it was last charged ahead.
+        charged: What its tier's and its tenant's share were charged ahead for it.
     """
 
     __slots__ = (
@@ -84,11 +86,11 @@ class Sequence:
         "block_ids",
         "cached_tokens",
         "capacity",
+        "charged",
         "end_ids",
         "has_run",
         "is_answered",
         "is_guest",
-        "lifts",
         "max_total",
         "num_computed",
         "num_prompt_tokens",
@@ -106,11 +108,7 @@ class Sequence:
     )
 
     def __init__(
-        self,
-        request: Request,
-        max_total: int,
-        eos_token_ids: frozenset[int],
-        ticket: Ticket,
+        self, request: Request, max_total: int, eos_token_ids: frozenset[int], ticket: Ticket
     ) -> None:
         sampling = request.sampling
         self.request = request
@@ -118,21 +116,18 @@ class Sequence:
         self.sampling = sampling
         self.ticket = ticket
         self.parent_id = request.parent_id
-        self.token_ids = list(request.prompt_token_ids)
-        self.num_prompt_tokens = len(self.token_ids)
-        self.num_computed = 0
-        self.prefill_end = 0
+        self.token_ids: list[int] = []
+        self.num_prompt_tokens = len(request.prompt_token_ids)
         self.block_ids: Ids[int] = ()
-        self.capacity = 0
-        self.quiet_until = 0
+        self._forget_kv()
         self.tail: tuple[int, ...] = ()
-        self.max_total = min(len(self.token_ids) + sampling.max_tokens, max_total)
+        self.max_total = min(self.num_prompt_tokens + sampling.max_tokens, max_total)
         self.has_run = False
         self.is_guest = False
         self.preemptions = 0
         self.queued_tokens = 0
         self.cached_tokens: int | None = None
-        self.lifts = (0, 0)
+        self.charged = NOTHING_CHARGED, NOTHING_CHARGED
         self._queue_s: float | None = None
         self._prompt_logprobs: list[TokenLogprobs] = []
         self.is_answered = False
@@ -159,10 +154,17 @@ class Sequence:
     @property
     def num_remaining(self) -> int:
         """Known tokens that are not computed yet."""
-        return len(self.token_ids) - self.num_computed
+        return len(self.known_ids) - self.num_computed
+
+    @property
+    def known_ids(self) -> Ids[int]:
+        """Prompt and generated tokens, before it is admitted too; the same object until then."""
+        return self.token_ids or self.request.prompt_token_ids
 
     def admit(self, num_computed: int, block_ids: Ids[int], block_size: int) -> None:
         """Starts computing everything that is known but for what the cache holds."""
+        if not self.token_ids:
+            self.token_ids = list(self.request.prompt_token_ids)
         self.prefill_end = len(self.token_ids)
         self.num_computed = num_computed
         self.block_ids = block_ids
@@ -172,11 +174,7 @@ class Sequence:
     def preempt(self) -> None:
         """Forgets the KV but no token."""
         self._billed = max(self._billed, self.num_computed)
-        self.num_computed = 0
-        self.quiet_until = 0
-        self.prefill_end = 0
-        self.block_ids = ()
-        self.capacity = 0
+        self._forget_kv()
         self.preemptions += 1
 
     def start(self, now_s: float) -> None:
@@ -245,3 +243,10 @@ class Sequence:
         served = max(self._billed, self.num_computed, self.num_prompt_tokens)
         tokens, self._paid_until = max(0, self._paid_until - served), served
         return tokens
+
+    def _forget_kv(self) -> None:
+        self.num_computed = 0
+        self.prefill_end = 0
+        self.block_ids = ()
+        self.capacity = 0
+        self.quiet_until = 0

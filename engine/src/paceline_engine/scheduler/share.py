@@ -19,6 +19,10 @@ from collections.abc import Hashable, Mapping
 from math import isfinite
 from typing import TypeVar
 
+Charged = tuple[int, float]
+"""What a share was charged ahead for one request: its lifts then, and tokens since the last."""
+NOTHING_CHARGED: Charged = (0, 0.0)
+
 PartyT = TypeVar("PartyT", bound=Hashable)
 
 _ROUNDING = 1e-9
@@ -57,6 +61,15 @@ class Share:
         if tag > self.tag:
             self.tag = tag
             self.lifts += 1
+
+    def note(self, charged: Charged, tokens: float) -> Charged:
+        """What was charged ahead, with some more tokens."""
+        return self.lifts, self.refundable(charged) + tokens
+
+    def refundable(self, charged: Charged) -> float:
+        """Tokens of what was charged ahead that no lift has forgiven."""
+        lifts, tokens = charged
+        return tokens if lifts == self.lifts else 0.0
 
 
 def split(tokens: int, first: Share, second: Share) -> tuple[int, int]:
