@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -20,12 +21,6 @@ from tests.support.leash import leashed
 
 SEVERITIES = ["DEBUG", "INFO", "WARNING", "ERROR"]
 LINE = re.compile(r"(paceline-engine|engine): ([A-Z]+): ")
-PROVOKED = {
-    "paceline-engine": {"DEBUG", "INFO", "WARNING", "ERROR"},
-    "engine": {"INFO", "WARNING"},
-}
-"""What broken start values, an unknown field, a narrow head and a killed engine make each say."""
-
 SECRET = "Xyzzy-Plugh"
 NOISY = """
 import asyncio, logging, sys, threading, warnings
@@ -57,13 +52,12 @@ async def main():
     del task
     await asyncio.sleep(0.01)
 asyncio.run(main())
+class Failing:
+    def __repr__(self): return "SECRET"
+    def __del__(self): fail()
+Failing()
 fail()
 """.replace("SECRET", SECRET)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_files.write_directory(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture
@@ -72,16 +66,12 @@ def broken_values(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def served(
-    model: Path, broken_values: Path, request: pytest.FixtureRequest
-) -> Iterator[subprocess.Popen[str]]:
+@contextlib.contextmanager
+def served(level: str, broken_values: Path, *device: str) -> Iterator[subprocess.Popen[str]]:
     ports = ("--host=127.0.0.1", "--port=0", "--health-port=0", "--admin-port=0")
-    flags = (f"--model={model}", "--device=cpu", f"--tunables-dir={broken_values}")
+    flags = (f"--tunables-dir={broken_values}", f"--log-level={level}", *device)
     command = [sys.executable, "-m", "paceline_engine", "serve", *ports, *flags]
-    process = subprocess.Popen(
-        leashed([*command, f"--log-level={request.param}"]), stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(leashed(command), stderr=subprocess.PIPE, text=True)
     yield process
     process.kill()
     process.communicate()
@@ -100,34 +90,52 @@ def is_at(port: int, path: str) -> bool:
         return False
 
 
-@pytest.mark.behaviour(
-    "every process and logger of the engine obeys --log-level",
-    report="own finding: the engine process wrote at a level of its own",
-)
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("served", "level"), [(each.lower(), each) for each in SEVERITIES], indirect=["served"]
-)
-def test_both_processes_obey(served: subprocess.Popen[str], level: str) -> None:
-    eventually(lambda: any(is_at(each, "/readyz") for each in listening(served)), START_S)
-    (api,) = (each for each in listening(served) if is_at(each, "/v1/models"))
+def heard_until_killed(process: subprocess.Popen[str]) -> tuple[dict[str, set[str]], list[str]]:
+    """What each process says once it serves, knows an odd field, and its engine is killed.
+
+    Returns:
+        Severities of both processes, and the engine's command line.
+    """
+    eventually(lambda: any(is_at(each, "/readyz") for each in listening(process)), START_S)
+    (api,) = (each for each in listening(process) if is_at(each, "/v1/models"))
     body = {"prompt": "a", "max_tokens": 1, "misspelt": 1}
     answer = httpx.post(f"http://127.0.0.1:{api}/v1/completions", json=body, timeout=60)
     assert answer.status_code == 200
     (engine,) = (
         each
-        for each in psutil.Process(served.pid).children()
+        for each in psutil.Process(process.pid).children()
         if "paceline_engine.engine" in each.cmdline()
     )
+    command = engine.cmdline()
     os.kill(engine.pid, signal.SIGKILL)
-    _, written = served.communicate(timeout=END_S)
-    heard: dict[str, set[str]] = {name: set() for name in PROVOKED}
+    _, written = process.communicate(timeout=END_S)
+    heard: dict[str, set[str]] = {"paceline-engine": set(), "engine": set()}
     for line in written.splitlines():
         found = LINE.match(line)
         assert found, line
         heard[found[1]].add(found[2])
-    loud = set(SEVERITIES[SEVERITIES.index(level) :])
-    assert heard == {name: provoked & loud for name, provoked in PROVOKED.items()}
+    return heard, command
+
+
+@pytest.mark.parametrize("level", SEVERITIES)
+def test_the_server_obeys_and_tells_its_engine(level: str, broken_values: Path) -> None:
+    simulated = ("--device=simulated", "--step-coefficients=base_ms=1,per_token_ms=0")
+    with served(level.lower(), broken_values, *simulated) as process:
+        heard, command = heard_until_killed(process)
+    assert heard["paceline-engine"] == set(SEVERITIES[SEVERITIES.index(level) :])
+    assert command[-1] == level.lower()
+
+
+@pytest.mark.behaviour(
+    "every process and logger of the engine obeys --log-level",
+    report="own finding: the engine process wrote at a level of its own",
+)
+def test_the_engine_obeys(tmp_path: Path, broken_values: Path) -> None:
+    """Its narrow heads are worth a warning, and how it computes worth an info."""
+    model = tiny_files.write_directory(tmp_path / "model")
+    with served("warning", broken_values, f"--model={model}", "--device=cpu") as process:
+        heard, _ = heard_until_killed(process)
+    assert heard == {"paceline-engine": {"WARNING", "ERROR"}, "engine": {"WARNING"}}
 
 
 def noisy(level: str) -> str:
@@ -164,5 +172,6 @@ def test_libraries_obey_whatever_handlers_they_bring(level: str) -> None:
 def test_no_exception_shows_what_it_is_about() -> None:
     written = noisy("debug")
     assert SECRET not in written.replace(f'secret = "{SECRET}"', "")
-    assert written.count("ValueError") == 5  # handled, in a thread, a callback, a task, uncaught
+    # handled, in a thread, a callback, a task, a finaliser, uncaught
+    assert written.count("ValueError") == 6
     assert "in fail" in written

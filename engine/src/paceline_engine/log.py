@@ -41,6 +41,7 @@ def configure(level: str, prefix: str) -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR" if level == "error" else "WARNING")
     sys.excepthook = _log_uncaught
     threading.excepthook = _log_uncaught_in_thread
+    sys.unraisablehook = _log_unraisable
 
 
 def places(error: BaseException) -> str:
@@ -66,6 +67,12 @@ class _PlacesOnly(logging.Formatter):
 def _log_uncaught_in_thread(uncaught: threading.ExceptHookArgs) -> None:
     if uncaught.exc_value is not None:
         _log_uncaught(uncaught.exc_type, uncaught.exc_value, uncaught.exc_traceback)
+
+
+def _log_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """What a finaliser or a callback of C code raised; the default hook shows the object too."""
+    if unraisable.exc_value is not None:
+        logging.getLogger(OWN).error("nobody could be told of %s", places(unraisable.exc_value))
 
 
 def _log_uncaught(

@@ -330,13 +330,17 @@ async def test_no_id_of_a_family_may_be_in_use_or_given_twice() -> None:
         assert tokens(await collect(submit(client, request(2)))) == expected(request(2))
 
 
-async def test_a_failing_observer_fails_the_engine_instead_of_hanging_it() -> None:
+async def test_a_failing_observer_fails_the_engine_instead_of_hanging_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def broken(_: StepStats) -> None:
-        raise KeyError("no such counter")
+        raise KeyError("Xyzzy-Plugh")
 
     async with running(engine_config(), broken) as client:
-        with pytest.raises(EngineDeadError, match="no such counter"):
+        with pytest.raises(EngineDeadError, match=r"cannot be handled: KeyError$"):
             await collect(submit(client, request(1)))
+    assert "in broken" in caplog.text
+    assert "Xyzzy-Plugh" not in caplog.text.replace('KeyError("Xyzzy-Plugh")', "")
 
 
 def test_it_runs_on_the_servers_event_loop() -> None:

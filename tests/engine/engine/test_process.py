@@ -17,6 +17,7 @@ import zmq
 
 from paceline_engine.config import Device, EngineConfig
 from paceline_engine.engine.process import EXIT_CANNOT_LOAD, one_line
+from paceline_engine.kvcache.integrity import KvIntegrityError
 from paceline_engine.message import (
     AddRequest,
     EngineFailed,
@@ -39,6 +40,15 @@ from paceline_engine.engine.__main__ import main
 code = main(*sys.argv[1:])
 print("torch" in sys.modules, "numpy" in sys.modules)
 raise SystemExit(code)
+"""
+FAILS = """
+import sys
+from paceline_engine.engine.__main__ import main
+from paceline_engine.runner.simulated import SimulatedRunner
+def execute(runner, output):
+    raise ValueError(f"cannot compute {output.chunks}, a prompt of Xyzzy-Plugh")
+SimulatedRunner.execute = execute
+main(*sys.argv[1:])
 """
 PARENT = """
 import subprocess, sys, os
@@ -180,6 +190,28 @@ def test_what_cannot_load_is_told_in_one_line(
     assert (process.returncode, err) == (EXIT_CANNOT_LOAD, b"")
 
 
+@pytest.mark.behaviour(
+    "what an engine dies of is told by its kind: texts of others' errors may hold a prompt",
+    report="own finding: the text of a runner's error was in the log and in every caller's 503",
+)
+def test_a_runners_error_is_told_without_what_it_worked_on(
+    peer: Peer, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    arguments = [peer.address, str(os.getpid()), "debug"]
+    process = start(processes, ["-c", FAILS], arguments, engine_config())
+    assert isinstance(peer.receive(), Ready)
+    prompt = (7351, 7352, 7353)
+    peer.send(AddRequest(Request(request_id=1, prompt_token_ids=prompt, sampling=SamplingParams())))
+    while isinstance(message := peer.receive(), StepReport):
+        pass
+    assert message == EngineFailed("the engine failed: ValueError")
+    _, err = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 1
+    assert b"in execute" in err
+    assert b"Xyzzy-Plugh" not in err
+    assert b"7351" not in err
+
+
 def test_it_dies_with_its_parent(peer: Peer, processes: list[subprocess.Popen[bytes]]) -> None:
     parent = start(processes, ["-c", PARENT], [peer.address], engine_config())
     assert parent.stdout is not None
@@ -219,7 +251,9 @@ def test_signals_to_the_whole_group_leave_the_end_to_the_server(
     ("error", "line"),
     [
         (RunnerLoadError("no such\n  file"), "no such file"),
-        (ValueError("a\nb"), "ValueError: a b"),
+        (KvIntegrityError("a\nb"), "KvIntegrityError: a b"),
+        (ValueError("what it worked on"), "ValueError"),
+        (KeyError("what it worked on"), "KeyError"),
         (KeyboardInterrupt(), "KeyboardInterrupt"),
     ],
 )

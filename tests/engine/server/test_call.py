@@ -293,3 +293,19 @@ async def test_the_token_that_ends_an_answer_counts(stop_token_ids: tuple[int, .
     }
     assert told["paceline_engine_generation_tokens_total"] == 3
     assert told["paceline_engine_request_generation_tokens_sum"] == 3
+
+
+async def test_a_shown_stop_token_that_completes_a_stop_string_counts_too() -> None:
+    def script(request: Request) -> list[TokenOutput]:
+        return [
+            TokenOutput(request.request_id, (97,)),
+            TokenOutput(request.request_id, (), FinishReason.STOP, stop_token_id=98),
+        ]
+
+    engine = Engine(script)
+    fields: dict[str, Any] = {"stop": "ab", "include_stop_str_in_output": True}
+    call = call_of(engine, (1,), max_tokens=3, stop_token_ids=(98,), **fields)
+    (choice,) = await run(call)
+    assert (choice.text, choice.stop_reason) == ("ab", "ab")
+    assert call.usage.completion_tokens == 2
+    assert [record.output_tokens for record in engine.records] == [2]

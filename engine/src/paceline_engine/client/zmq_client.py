@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 import shutil
 import sys
@@ -18,6 +19,7 @@ import zmq.asyncio
 
 from paceline_engine.client.protocol import EngineDeadError
 from paceline_engine.config import EngineConfig
+from paceline_engine.log import places
 from paceline_engine.message import (
     AbortRequests,
     AddRequest,
@@ -40,6 +42,8 @@ from paceline_engine.request import FinishReason, Request
 
 ENGINE_MODULE = "paceline_engine.engine"
 LAST_WORDS_S = 0.5  # how long a dead process's last message may take to arrive
+
+_log = logging.getLogger(__name__)
 
 
 class TokenStream:
@@ -333,7 +337,8 @@ class ZmqEngineClient:
 
     def _on_receiver_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(f"the engine's messages cannot be handled: {error}")
+            _log.error("the engine's messages cannot be handled: %s", places(error))
+            self._fail(f"the engine's messages cannot be handled: {type(error).__name__}")
 
     async def _watch(self, process: asyncio.subprocess.Process) -> None:
         code = await process.wait()

@@ -6,6 +6,7 @@ import gc
 from dataclasses import replace
 from pathlib import Path
 
+from paceline_engine import log
 from paceline_engine.clock import MonotonicClock
 from paceline_engine.config import Device, EngineConfig
 from paceline_engine.engine.channel import Channel
@@ -85,8 +86,12 @@ def _serve_loaded(config: EngineConfig, channel: Channel, runner: Runner) -> Non
 
 
 def one_line(error: BaseException) -> str:
-    """Kind and text of an error without line breaks."""
-    text = " ".join(str(error).split())
+    """What callers may be told of an error: its text only where it is one of ours.
+
+    Others may hold what the failing line worked on, a prompt or a part of one.
+    """
+    kind = type(error)
+    text = " ".join(str(error).split()) if kind.__module__.startswith(f"{log.OWN}.") else ""
     if isinstance(error, RunnerLoadError):
         return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{kind.__name__}: {text}" if text else kind.__name__

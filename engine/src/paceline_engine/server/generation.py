@@ -277,13 +277,13 @@ class Generation:
 
     def _end(self, reason: FinishReason, stop_token_id: int | None) -> Piece:
         body = self._order.body
-        if stop_token_id is not None and body.include_stop_str_in_output:
-            self._text.show(stop_token_id)
+        if stop_token_id is not None:
+            self._meter.tokens(1)  # shown or not, it was drawn and is one of `max_tokens`
+            if body.include_stop_str_in_output:
+                self._text.show(stop_token_id)
         self._text.finish()
         if self._text.stop is not None:
             return self._last(FinishReason.STOP, self._text.stop)
-        if stop_token_id is not None:
-            self._meter.tokens(1)  # shown or not, it was drawn and is one of `max_tokens`
         is_named = stop_token_id in (body.stop_token_ids or ())
         return self._last(reason, stop_token_id if is_named else None)
 
