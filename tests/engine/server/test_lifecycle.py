@@ -79,7 +79,12 @@ def test_admin_drain_and_its_undoing() -> None:
         stream.start()
         assert stream.began.get(timeout=60) == 200
         state = httpx.post(drain).json()
-        assert state == {"phase": "announced", "runningRequests": 1, "empty": False}
+        assert state == {
+            "phase": "announced",
+            "runningRequests": 1,
+            "empty": False,
+            "terminal": False,
+        }
         assert httpx.get(ready).status_code == 503
         accepted = httpx.post(running.api + TEXT, json={"prompt": "x", "max_tokens": 1})
         assert (accepted.status_code, accepted.headers["connection"]) == (200, "close")
@@ -96,6 +101,7 @@ def test_admin_drain_and_its_undoing() -> None:
         assert stream.lines[-1] == "data: [DONE]"
         eventually(lambda: bool(httpx.get(drain).json()["empty"]))
         assert httpx.get(running.health + "/healthz").status_code == 200
+        assert httpx.get(drain).json()["terminal"] is False
         assert httpx.delete(drain).json()["phase"] == "none"
         assert httpx.get(ready).status_code == 200
         again = httpx.post(running.api + TEXT, json={"prompt": "x", "max_tokens": 1})
@@ -113,6 +119,8 @@ def test_sigterm_loses_no_running_request() -> None:
         assert httpx.get(running.health + "/readyz").status_code == 503
         assert httpx.post(running.api + TEXT, json={"prompt": "x", "max_tokens": 1}).is_success
         assert httpx.delete(running.admin + "/admin/drain").status_code == 409
+        # So nobody takes it for a drain that someone began.
+        assert httpx.get(running.admin + "/admin/drain").json()["terminal"] is True
         stream.join(120)
         assert stream.lines[-1] == "data: [DONE]"
         assert running.wait() == 0

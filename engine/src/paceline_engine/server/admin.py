@@ -154,6 +154,7 @@ class _Routes:
                 phase=self._service.drain.phase.value,
                 running_requests=running,
                 empty=running == 0,
+                terminal=self._service.drain.terminal,
             )
         )
 

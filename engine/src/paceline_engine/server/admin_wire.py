@@ -22,7 +22,10 @@ Answer of GET and PUT (`floor`, `ceiling` and `step` are those of each knob; `re
 
 Answer of GET, POST and DELETE /admin/drain::
 
-    {"phase": "none" | "announced" | "refusing", "runningRequests": 0, "empty": true}
+    {"phase": "none" | "announced" | "refusing", "runningRequests": 0, "empty": true,
+     "terminal": false}
+
+`terminal` says that the process ends after the drain, which cannot be undone.
 
 Errors are `{"error": {message, type, param, code}}`; codes: `unsupported`,
 `stale_revision`, `revision_conflict`, `invalid_value`, `unauthorized`.
@@ -113,3 +116,4 @@ class DrainResponse(AdminModel):
     phase: str
     running_requests: int
     empty: bool
+    terminal: bool = False
