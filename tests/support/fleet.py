@@ -57,10 +57,19 @@ def pod_object(
             "namespace": "default",
             "labels": labels(service, ENGINE),
             "annotations": annotations,
+            "ownerReferences": [made_by(derive(service))],
         },
         "spec": {"containers": [{"name": "engine", "image": "engine:1"}]},
         "status": pod_status(ip=ip, ready=ready),
     }
+
+
+def made_by(deployment: str) -> dict[str, Any]:
+    """Reference of a pod to the ReplicaSet it was made for."""
+    return {
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{deployment}-5d8f9c7b6",
+        "uid": "0e1d", "controller": True, "blockOwnerDeletion": True,
+    }  # fmt: skip
 
 
 def pod_status(*, ip: str | None, ready: bool) -> dict[str, Any]:

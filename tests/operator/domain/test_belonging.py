@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from paceline_operator.domain.belonging import belongs
+from paceline_operator.domain.belonging import belongs, is_replica
+from tests.support.fleet import made_by
 
 OURS = {"apiVersion": "paceline.dev/v1alpha1", "kind": "InferenceService", "name": "a", "uid": "u"}
 
@@ -24,3 +25,35 @@ OURS = {"apiVersion": "paceline.dev/v1alpha1", "kind": "InferenceService", "name
 )
 def test_belongs(metadata: dict[str, Any], uid: str, ours: bool) -> None:
     assert belongs({"metadata": metadata}, uid) is ours
+
+
+@pytest.mark.behaviour(
+    "a pod that merely carries a fleet's labels is no replica of it: it is not counted, not marked "
+    "and not shown the admin token",
+    report="any pod with three labels was taken for a replica and sent the admin token",
+)
+@pytest.mark.parametrize(
+    ("owners", "found"),
+    [
+        ([made_by("chat")], True),
+        ([{"kind": "Other", "name": "x"}, made_by("chat")], True),
+        ([made_by("chat-proxy")], False),
+        ([made_by("cha")], False),
+        ([{**made_by("chat"), "name": "chat"}], False),
+        ([{**made_by("chat"), "name": "chat-"}], False),
+        ([{**made_by("chat"), "controller": False}], False),
+        ([{**made_by("chat"), "kind": "Job"}], False),
+        ([{**made_by("chat"), "apiVersion": "batch/v1"}], False),
+        ([{"controller": True}], False),
+        ([], False),
+        (None, False),
+    ],
+    ids=["ours", "ours too", "the proxy's", "another's", "no hash", "empty hash", "no controller",
+         "a job", "another group", "no name", "nobody's", "null"],
+)  # fmt: skip
+def test_a_replica_is_made_by_the_replica_set(owners: Any, found: bool) -> None:
+    assert is_replica({"metadata": {"ownerReferences": owners}}, "chat") is found
+
+
+def test_of_no_deployment_nothing_is_a_replica() -> None:
+    assert not is_replica({"metadata": {"ownerReferences": [made_by("")]}}, "")

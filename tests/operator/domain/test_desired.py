@@ -129,6 +129,14 @@ def test_a_new_default_image_restarts_nothing_that_runs() -> None:
     assert container["image"] == "engine:1"
 
 
+def test_an_image_chosen_ahead_of_a_start_is_the_one_it_is_started_with() -> None:
+    before = Pinned(image="engine:0", startup="of before")
+    ahead = before.expecting(desired.pinned(given(SIMULATED)))
+    upgraded = replace(PLATFORM, engine_image="engine:2")
+    container = template(SIMULATED, pinned=ahead, platform=upgraded)["spec"]["containers"][0]
+    assert container["image"] == "engine:1"
+
+
 def test_what_is_rendered_is_what_is_pinned() -> None:
     once = desired.pinned(given(SIMULATED))
     assert once.image == "engine:1"

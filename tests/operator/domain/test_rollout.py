@@ -37,6 +37,37 @@ def test_resolve(
     assert rollout.resolve(given, surge_blocked=blocked, current=current) is found
 
 
+@pytest.mark.behaviour(
+    "of a rollout strategy only what the cluster taught is remembered: what the spec said before "
+    "does not outlive the spec",
+    report="changed from Replace to Auto, a fleet was replaced without surge for ever",
+)
+@pytest.mark.parametrize(
+    ("written", "device", "blocked", "current", "found"),
+    [
+        (REPLACE, "CPU", False, None, None),
+        (SURGE, "CPU", True, REPLACE, None),
+        (AUTO, "CUDA", False, None, None),
+        (AUTO, "CPU", False, None, SURGE),
+        (AUTO, "CPU", True, SURGE, REPLACE),
+        (AUTO, "CPU", False, REPLACE, REPLACE),
+    ],
+    ids=["as written", "as written too", "gpu", "room", "no room", "stays"],
+)
+def test_what_is_kept(
+    written: RolloutStrategy,
+    device: str,
+    blocked: bool,
+    current: RolloutStrategy | None,
+    found: RolloutStrategy | None,
+) -> None:
+    given = spec(
+        rollout={"strategy": written}, model={"uri": "pvc://c/m"},
+        engine={"device": {"type": device}},
+    )  # fmt: skip
+    assert rollout.kept(given, surge_blocked=blocked, current=current) is found
+
+
 def deployment(**status: Any) -> dict[str, Any]:
     return {"metadata": {"generation": 2}, "status": {**deployment_status(2, 2), **status}}
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from paceline_operator.domain.pods import Problem
 from paceline_operator.kube.client import Object
 from paceline_operator.kube.errors import ForbiddenError, KubeError, NotFoundError, UnavailableError
 from paceline_operator.reconcile.admin_secret import AGE_S, refresh
@@ -136,10 +137,37 @@ async def test_a_server_that_is_away_leaves_what_is_known() -> None:
     assert await token_after(ctx) == "one"
 
 
-@pytest.mark.parametrize("error", [UnavailableError("away"), ForbiddenError("may not")])
-async def test_without_a_token_it_goes_no_further(error: KubeError) -> None:
+async def test_without_a_token_it_goes_no_further() -> None:
     api, ctx = made(None)
-    api.error = error
-    with pytest.raises(type(error)):
+    api.error = UnavailableError("away")
+    with pytest.raises(UnavailableError):
         await token_after(ctx)
     assert ctx.session(KEY).token is None
+
+
+@pytest.mark.behaviour(
+    "where the Secret may not be read, a token that is known goes on being used, none is made up, "
+    "and the status says so",
+    report="a right to read Secrets that was taken away ended every pass without a word",
+)
+@pytest.mark.parametrize("before", ["one", None], ids=["with a token", "at first"])
+async def test_a_secret_that_may_not_be_read_is_told(before: str | None) -> None:
+    api, ctx = made(secret("two", 5))
+    session = ctx.session(KEY)
+    session.token, api.error = before, ForbiddenError("403 secrets is forbidden")
+    assert await token_after(ctx) == before
+    assert session.missing_right == Problem("MissingRight", "403 secrets is forbidden")
+    api.error = None
+    assert await token_after(ctx) == "two"
+    assert session.missing_right is None
+
+
+async def test_one_that_may_not_be_read_any_more_is_asked_for_now_and_then() -> None:
+    api, ctx = made(secret("one", 5))
+    await token_after(ctx)
+    known = ctx.session(KEY).secret
+    api.error = ForbiddenError("may not")
+    pass_time(ctx)
+    assert [await token_after(ctx) for _ in range(3)] == ["one"] * 3
+    assert api.reads == 2
+    assert ctx.session(KEY).secret is known

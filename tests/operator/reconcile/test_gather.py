@@ -10,7 +10,14 @@ from typing_extensions import override
 
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
-from paceline_operator.kube.errors import UnavailableError
+from paceline_operator.domain.pods import Problem
+from paceline_operator.kube.client import Object
+from paceline_operator.kube.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    UnavailableError,
+)
 from paceline_operator.kube.resource import DEPLOYMENT, INFERENCE_SERVICE, POD
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import RefusedError
@@ -24,7 +31,7 @@ from tests.operator.reconcile.test_tick import (
     ObedientEngines,
     made_context,
 )
-from tests.support.fleet import NOW_S, pod_object
+from tests.support.fleet import NOW_S, made_by, pod_object
 
 
 class Strangers(ObedientEngines):
@@ -161,3 +168,96 @@ async def test_a_revision_that_is_not_followed_is_said(
         f"pod chat-a reports revision {2**60}, which the operator does not follow: "
         "it keeps its live values until it is replaced"
     ]
+
+
+@pytest.mark.behaviour(
+    "a spec that is changed while a pass reads the Secret is what that pass goes by",
+    report="the object was read, then up to 10 s were spent on the Secret, then its children read",
+)
+async def test_a_change_while_the_secret_is_read_is_seen(ctx: Context, api: FailingApi) -> None:
+    changed_from = dict(ctx.store.get(INFERENCE_SERVICE, *KEY) or {})
+
+    async def get(path: str, **_: str) -> Object:
+        assert path.endswith("/secrets/chat-admin")
+        metadata = {**changed_from["metadata"], "generation": 2, "resourceVersion": "9"}
+        ctx.store.put(INFERENCE_SERVICE, {"metadata": metadata, "spec": {"replicas": 7}})
+        raise NotFoundError(path)
+
+    ctx.session(KEY).resynced_at_s = NOW_S
+    api.get = get  # type: ignore[method-assign]
+    seen = await gather(ctx, KEY)
+    assert seen is not None
+    assert seen.spec is not None
+    assert (seen.generation, seen.spec.replicas) == (2, 7)
+
+
+@pytest.mark.parametrize("end", ["gone", "going", "replaced"])
+async def test_an_object_that_ends_while_the_secret_is_read(
+    ctx: Context, api: FailingApi, end: str
+) -> None:
+    service = dict(ctx.store.get(INFERENCE_SERVICE, *KEY) or {})
+
+    async def get(path: str, **_: str) -> Object:
+        changes = {"going": {"deletionTimestamp": "now"}, "replaced": {"uid": "v"}, "gone": {}}
+        metadata = {**service["metadata"], **changes[end], "resourceVersion": "9"}
+        if end == "gone":
+            ctx.store.remove(INFERENCE_SERVICE, service)
+        else:
+            ctx.store.put(INFERENCE_SERVICE, {**service, "metadata": metadata})
+        raise NotFoundError(path)
+
+    ctx.session(KEY).resynced_at_s = NOW_S
+    api.get = get  # type: ignore[method-assign]
+    if end == "replaced":
+        with pytest.raises(ConflictError):
+            await gather(ctx, KEY)
+    else:
+        assert await gather(ctx, KEY) is None
+
+
+async def test_a_fleet_whose_secret_may_not_be_read_is_said_to_lack_a_right(
+    ctx: Context, api: FailingApi
+) -> None:
+    session = ctx.session(KEY)
+    session.token, session.resynced_at_s = None, NOW_S
+    api.failures = {"secrets/chat-admin": ForbiddenError("403")}
+    seen = await gather(ctx, KEY)
+    assert seen is not None
+    assert (seen.spec, seen.refused) == (None, Problem("MissingRight", "403"))
+    assert not session.token_doubted  # nobody was shown an empty token
+    session.token = "t"
+    seen = await gather(ctx, KEY)
+    assert seen is not None
+    assert seen.spec is not None
+    assert (seen.refused, seen.missing_right) == (None, Problem("MissingRight", "403"))
+
+
+@pytest.mark.parametrize("owners", [None, [], [{"uid": "x", "kind": "Job", "controller": True}]])
+async def test_a_pod_that_merely_carries_our_labels_is_left_alone(
+    ctx: Context, scraped: NoMetrics, owners: Any
+) -> None:
+    found = pod_object("chat", "chat-b", ip="10.0.0.2")
+    found["metadata"] |= {"namespace": "d", "uid": "q", "resourceVersion": "7"}
+    found["metadata"]["ownerReferences"] = owners
+    ctx.store.put(POD, found)
+    ctx.session(KEY).resynced_at_s = NOW_S
+    seen = await gather(ctx, KEY)
+    assert seen is not None
+    assert [pod.name for pod in seen.pods] == ["chat-a"]
+    assert not any("10.0.0.2" in url for url in scraped.urls)
+
+
+async def test_a_crash_loop_of_a_stranger_is_not_the_proxys(ctx: Context) -> None:
+    found = pod_object("chat", "chat-x", ip="10.0.0.2", ready=False)
+    found["metadata"] |= {"namespace": "d", "uid": "q", "resourceVersion": "7"}
+    found["metadata"]["labels"]["paceline.dev/component"] = "proxy"
+    waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+    found["status"]["containerStatuses"][0] |= {"state": waiting, "restartCount": 5}
+    for owner, problem in (("chat", None), ("chat-proxy", "CrashLoop")):
+        found["metadata"] |= {"ownerReferences": [made_by(owner)]}
+        ctx.store.put(POD, found)
+        ctx.session(KEY).resynced_at_s = NOW_S
+        seen = await gather(ctx, KEY)
+        assert seen is not None
+        told = None if seen.proxy_problem is None else seen.proxy_problem.reason
+        assert told == problem

@@ -10,14 +10,22 @@ import pytest
 from kubernetes_asyncio.client import Configuration
 from typing_extensions import override
 
-from paceline_operator.api.choice import Mode
+from paceline_operator.api.choice import Mode, RolloutStrategy
 from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory, load_memory
-from paceline_operator.domain import tunables
+from paceline_operator.domain import pinned, tunables
+from paceline_operator.domain.desired import startup_hash
+from paceline_operator.domain.pinned import Pinned
+from paceline_operator.domain.pods import Problem
 from paceline_operator.kube.apply import ForeignChildError
 from paceline_operator.kube.client import KubeClient, Object
-from paceline_operator.kube.errors import InvalidError, KubeError, UnavailableError
+from paceline_operator.kube.errors import (
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    UnavailableError,
+)
 from paceline_operator.kube.event import EventRecorder
 from paceline_operator.kube.store import Store
 from paceline_operator.metrics import HttpFetch
@@ -41,6 +49,7 @@ class FailingApi(KubeClient):
         super().__init__(Configuration())
         self.failures: dict[str, KubeError] = {}
         self.statuses: list[dict[str, Any]] = []
+        self.writes: list[str] = []
         self._version = 10
 
     @override
@@ -56,6 +65,7 @@ class FailingApi(KubeClient):
     async def write(self, method: str, path: str, body: Any, **query: str) -> Object:
         self._fail(method, path)
         self._version += 1
+        self.writes.append(path.rpartition("/")[2])
         made = {} if isinstance(body, list) else dict(body)
         if path.endswith("/status"):
             made["status"] = body[1]["value"]
@@ -132,11 +142,13 @@ def changing(**fields: Any) -> Observed:
     before = status(tunables.initial(spec(**OFF)), desired_replicas=2)
     metadata = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1,
                 "resourceVersion": "5"}  # fmt: skip
+    known = Pinned(image="engine:1", startup=startup_hash(wanted), strategy=RolloutStrategy.SURGE)
     owned = {"name": "chat-tunables", "namespace": "d", "resourceVersion": "1",
              "ownerReferences": [{"uid": "u"}]}  # fmt: skip
     data = {"tunables.json": tunables.text(tunables.initial(spec(**OFF)))}
     given: dict[str, Any] = {
-        "spec": wanted, "status": before, "service": {"metadata": metadata},
+        "spec": wanted, "status": before, "pinned": known,
+        "service": {"metadata": metadata, "status": {"memory": {pinned.KEY: pinned.dump(known)}}},
         "children": {("ConfigMap", "chat-tunables"): {"metadata": owned, "data": data}},
     }  # fmt: skip
     return seen(**{**given, **fields})
@@ -187,6 +199,106 @@ async def test_a_spec_the_server_refuses_leaves_no_move_behind(
     assert (session.memory, session.target, session.unpublished) == (Memory(), 2, ())
     assert (written.get("decisions", []), written["desiredReplicas"]) == ([], 2)
     assert written["budget"]["revision"] == 0
+
+
+ENGINES_AT = "deployments/chat"
+EARLIER = Pinned(image="engine:0", startup="of before", strategy=RolloutStrategy.SURGE)
+
+
+def starting(**fields: Any) -> Observed:
+    """A fleet whose engines are to be started with another image than before."""
+    status_ = {"memory": {pinned.KEY: pinned.dump(EARLIER)}}
+    service = {**changing().service, "status": status_}
+    return changing(service=service, pinned=EARLIER, **fields)
+
+
+def chosen_by_the_next(api: FailingApi) -> Pinned:
+    """What the next process reads of what this one has written."""
+    return pinned.load(api.statuses[-1])
+
+
+@pytest.mark.behaviour(
+    "what engines are started with is in the status before they are: no process starts them twice",
+    report="ended between the write of the Deployment and of the status, an operator with another "
+    "default image had the fleet replaced once more",
+)
+async def test_what_engines_are_started_with_is_written_ahead(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+) -> None:
+    gathers(monkeypatch, ctx, starting())
+    # All that follows on the Deployment is lost.
+    api.failures = {"POST /api/v1/namespaces/d/configmaps": UnavailableError("ended"),
+                    "configmaps/chat-proxy": UnavailableError("ended")}  # fmt: skip
+    with pytest.raises(UnavailableError):
+        await passes.tick(ctx, KEY)
+    wanted = startup_hash(changing().spec or spec())
+    assert api.writes.index("status") < api.writes.index("chat", api.writes.index("status"))
+    assert chosen_by_the_next(api).image_for(wanted) == "engine:1"
+    assert chosen_by_the_next(api).image_for("of before") == "engine:0"
+    assert ctx.session(KEY).pinned == changing().pinned
+
+
+async def test_one_that_exists_no_more_is_begun_without_a_word_ahead(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+) -> None:
+    gathers(monkeypatch, ctx, starting(deployment=None, pods=(), reports={}))
+    await passes.tick(ctx, KEY)
+    assert len(api.statuses) == 1
+    assert chosen_by_the_next(api) == changing().pinned
+
+
+async def test_a_start_the_server_refuses_is_written_ahead_once_and_leaves_what_was(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+) -> None:
+    gathers(monkeypatch, ctx, starting())
+    api.failures = {ENGINES_AT: InvalidError("restartPolicy")}
+    await passes.tick(ctx, KEY)
+    before = len(api.statuses)
+    stored = api.statuses[-1]
+    again = starting(status=InferenceServiceStatus.model_validate(stored))
+    gathers(monkeypatch, ctx, replace(again, service={**again.service, "status": stored}))
+    await passes.tick(ctx, KEY)
+    assert len(api.statuses) == before
+    assert chosen_by_the_next(api).image_for("of before") == "engine:0"
+    assert ctx.session(KEY).pinned == EARLIER.expecting(changing().pinned)
+
+
+@pytest.mark.parametrize(
+    "error", [ForeignChildError("chat-proxy exists"), ForbiddenError("may not")]
+)
+async def test_what_was_started_is_remembered_where_a_later_child_is_refused(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi, error: KubeError
+) -> None:
+    gathers(monkeypatch, ctx, starting())
+    api.failures = {"configmaps/chat-proxy": error,
+                    "POST /api/v1/namespaces/d/configmaps": error}  # fmt: skip
+    await passes.tick(ctx, KEY)
+    assert chosen_by_the_next(api) == changing().pinned == ctx.session(KEY).pinned
+
+
+async def test_a_refused_spec_drops_nothing_that_is_remembered(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+) -> None:
+    """Not even where the stored status was not understood."""
+    unread = replace(
+        starting(status=InferenceServiceStatus()),
+        spec=None, refused=Problem("InvalidSpec", "spec.x: no"),
+    )  # fmt: skip
+    gathers(monkeypatch, ctx, unread)
+    await passes.tick(ctx, KEY)
+    assert chosen_by_the_next(api) == EARLIER
+
+
+async def test_a_right_that_is_missing_is_said_though_all_else_goes_on(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+) -> None:
+    denied = Problem("MissingRight", "GET secrets/chat-admin: 403")
+    gathers(monkeypatch, ctx, changing(missing_right=denied))
+    await passes.tick(ctx, KEY)
+    said = {each["type"]: each for each in api.statuses[-1]["conditions"]}
+    assert (said["Stalled"]["status"], said["Stalled"]["reason"]) == ("True", "MissingRight")
+    assert said["Ready"]["reason"] != "MissingRight"
+    assert ctx.session(KEY).target == 3
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,9 @@ def pinned(given: RenderInput) -> Pinned:
     return Pinned(
         image=engine_image(given),
         startup=startup_hash(given.spec),
-        strategy=_strategy(given),
+        strategy=rollout.kept(
+            given.spec, surge_blocked=given.surge_blocked, current=given.pinned.strategy
+        ),
     )
 
 
@@ -120,9 +122,7 @@ def engine_image(given: RenderInput) -> str:
     """Image of the engine pods: the spec's, the pinned one, or the installation's."""
     if given.spec.engine.image is not None:
         return given.spec.engine.image
-    if given.pinned.image and given.pinned.startup == startup_hash(given.spec):
-        return given.pinned.image
-    return given.platform.engine_image
+    return given.pinned.image_for(startup_hash(given.spec)) or given.platform.engine_image
 
 
 def _strategy(given: RenderInput) -> RolloutStrategy:

@@ -1,19 +1,25 @@
 """What a fleet was started with and keeps, though the installation's choice may change.
 
-It is remembered in the object's status, which only the operator may write, read from there once
-by each process, and never from the Deployment: what someone writes there must not become what is
-wanted. An object restored from a backup has no status: it takes the installation's choice of then.
+It is remembered in the object's status, which only the operator may write, and read from there
+once by each process. What someone writes on the Deployment must not become what is wanted: it is
+read only where the status is of a version that remembered nothing, and only what is still the
+operator's own there. An object restored from a backup has no status: it takes the installation's
+choice of then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paceline_operator.api.choice import RolloutStrategy
+from paceline_operator.domain.field_set import is_own
 
 KEY = "engines"
+IMAGE_BEFORE = "paceline.dev/engine-image"
+STARTUP_BEFORE = "paceline.dev/startup-hash"
+"""Annotations in which earlier versions remembered this on the Deployment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,24 +30,49 @@ class Pinned:
         image: Image the engine pods were started with, None before there were any.
         startup: Hash of the start-up part of the spec at that time; with another one, the image
             is chosen anew.
-        strategy: How the rollout strategy `Auto` was resolved last.
+        strategy: How the rollout strategy `Auto` was resolved last, None while the spec says it.
+        next_image: Image of a start that was about to be written, None once it was.
+        next_startup: Hash of the start-up part of the spec for that.
     """
 
     image: str | None = None
     startup: str | None = None
     strategy: RolloutStrategy | None = None
+    next_image: str | None = None
+    next_startup: str | None = None
+
+    def image_for(self, startup: str) -> str | None:
+        """Image that was chosen for a start-up part of the spec, None where none was."""
+        if self.image and self.startup == startup:
+            return self.image
+        return self.next_image if self.next_startup == startup else None
+
+    def covers(self, wanted: Pinned) -> bool:
+        """Whether a process that knows only this would choose the same."""
+        image = None if wanted.startup is None else self.image_for(wanted.startup)
+        return (image, self.strategy) == (wanted.image, wanted.strategy)
+
+    def expecting(self, wanted: Pinned) -> Pinned:
+        """With what is about to be written; whether that will be taken, nobody knows yet."""
+        return replace(
+            self,
+            strategy=wanted.strategy,
+            next_image=wanted.image,
+            next_startup=wanted.startup,
+        )
 
 
 def load(status: Any) -> Pinned:
     """From a stored status; what cannot be read is not pinned."""
-    memory = status.get("memory") if isinstance(status, Mapping) else None
-    stored = memory.get(KEY) if isinstance(memory, Mapping) else None
+    stored = _memory(status).get(KEY)
     if not isinstance(stored, Mapping):
         return Pinned()
     return Pinned(
         image=_text(stored.get("image")),
         startup=_text(stored.get("startup")),
         strategy=next((s for s in RolloutStrategy if s.value == stored.get("strategy")), None),
+        next_image=_text(stored.get("nextImage")),
+        next_startup=_text(stored.get("nextStartup")),
     )
 
 
@@ -51,8 +82,58 @@ def dump(pinned: Pinned) -> dict[str, str]:
         "image": pinned.image,
         "startup": pinned.startup,
         "strategy": None if pinned.strategy is None else pinned.strategy.value,
+        "nextImage": pinned.next_image,
+        "nextStartup": pinned.next_startup,
     }
     return {key: value for key, value in found.items() if value is not None}
+
+
+def inherited(status: Any, deployment: Mapping[str, Any] | None) -> Pinned:
+    """What a process begins with.
+
+    Args:
+        status: As it is stored.
+        deployment: The engines' Deployment, which belongs to the object, None where there is none.
+    """
+    # An earlier version told of the fleet and remembered nothing of this in the status.
+    has_told = isinstance(status, Mapping) and bool(status.get("conditions"))
+    if KEY in _memory(status) or not has_told or deployment is None:
+        return load(status)
+    return _from_deployment(deployment)
+
+
+def _from_deployment(live: Mapping[str, Any]) -> Pinned:
+    metadata = live["metadata"]
+    entries = metadata.get("managedFields") or ()
+    owned = next((each.get("fieldsV1") or {} for each in entries if is_own(each)), None)
+    if owned is None:
+        return Pinned()
+    annotations = metadata.get("annotations") or {}
+    image, startup = (
+        _text(annotations.get(key))
+        if _owns(owned, "f:metadata", "f:annotations", f"f:{key}")
+        else None
+        for key in (IMAGE_BEFORE, STARTUP_BEFORE)
+    )
+    strategy = None
+    if _owns(owned, "f:spec", "f:strategy", "f:rollingUpdate", "f:maxSurge"):
+        rolling = ((live.get("spec") or {}).get("strategy") or {}).get("rollingUpdate") or {}
+        is_surge = rolling.get("maxSurge", 1) not in (0, "0", "0%")
+        strategy = RolloutStrategy.SURGE if is_surge else RolloutStrategy.REPLACE
+    return Pinned(image=image, startup=startup, strategy=strategy)
+
+
+def _owns(owned: Mapping[str, Any], *path: str) -> bool:
+    for key in path:
+        if key not in owned:
+            return False
+        owned = owned[key]
+    return True
+
+
+def _memory(status: Any) -> Mapping[str, Any]:
+    memory = status.get("memory") if isinstance(status, Mapping) else None
+    return memory if isinstance(memory, Mapping) else {}
 
 
 def _text(value: Any) -> str | None:

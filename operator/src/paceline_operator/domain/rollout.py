@@ -34,6 +34,21 @@ def resolve(
     return RolloutStrategy.REPLACE if _holds_a_gpu(spec) else RolloutStrategy.SURGE
 
 
+def kept(
+    spec: InferenceServiceSpec, *, surge_blocked: bool, current: RolloutStrategy | None
+) -> RolloutStrategy | None:
+    """What to remember of `Auto`: what the cluster taught, and nothing that the spec says.
+
+    Args:
+        spec: The parsed spec.
+        surge_blocked: As for `resolve`.
+        current: As for `resolve`.
+    """
+    if spec.rollout.strategy is not RolloutStrategy.AUTO or _holds_a_gpu(spec):
+        return None
+    return resolve(spec, surge_blocked=surge_blocked, current=current)
+
+
 def _holds_a_gpu(spec: InferenceServiceSpec) -> bool:
     return spec.engine.device.type is DeviceType.CUDA
 

@@ -9,8 +9,9 @@ from base64 import b64decode
 from paceline_operator.domain.arguments import TOKEN_FILE
 from paceline_operator.domain.belonging import belongs
 from paceline_operator.domain.names import derive
+from paceline_operator.domain.pods import Problem
 from paceline_operator.kube.client import Object
-from paceline_operator.kube.errors import UnavailableError
+from paceline_operator.kube.errors import ForbiddenError, UnavailableError
 from paceline_operator.kube.read import fetch
 from paceline_operator.kube.resource import SECRET
 from paceline_operator.kube.store import Key
@@ -19,6 +20,7 @@ from paceline_operator.reconcile.session import Session
 
 log = logging.getLogger(__name__)
 
+MISSING_RIGHT = "MissingRight"
 AGE_S = 20.0
 """Secrets are not watched, so as never to need the right to list them; reading one is cheap."""
 
@@ -30,12 +32,14 @@ async def refresh(ctx: Context, key: Key, uid: str, session: Session) -> None:
     the first is made. One that is missing, or someone else's, is looked for in every pass: the
     pass after it went or came finds that.
 
+    A server that refuses the right to read it is asked again as often, and the status says so.
+
     Args:
         ctx: Where to read.
         key: The object.
         uid: Its UID.
-        session: Gets `secret`, None where it is missing or someone else's, when it was read, and
-            `token`.
+        session: Gets `secret`, None where it is missing or someone else's, when it was read,
+            `token`, and `missing_right`.
 
     Raises:
         UnavailableError: The server is away, and no token is known yet.
@@ -51,8 +55,13 @@ async def refresh(ctx: Context, key: Key, uid: str, session: Session) -> None:
             raise
         log.warning("%s/%s: its Secret is not read again: %s", *key, error)
         return
+    except ForbiddenError as error:
+        # A token that is known goes on being used; without one, a new one would lock us out.
+        log.warning("%s/%s: its Secret may not be read: %s", *key, error)
+        session.missing_right, session.secret_read_at_s = Problem(MISSING_RIGHT, str(error)), now_s
+        return
     ours = found if found is not None and belongs(found, uid) else None
-    session.secret, session.secret_read_at_s = ours, now_s
+    session.secret, session.secret_read_at_s, session.missing_right = ours, now_s, None
     session.token = _token(ours) or session.token or secrets.token_urlsafe(32)
 
 

@@ -53,9 +53,11 @@ async def bring_about(
             continue
         written += 1
         log.info("applied %s %s/%s", kind.kind, seen.namespace, name)
-        ctx.store.put(kind, applied.child)
         if kind is SECRET:
+            # Not in the store: it is of no use to others, and is read by name alone.
             session.secret = applied.child
+        else:
+            ctx.store.put(kind, applied.child)
     return written
 
 

@@ -12,12 +12,13 @@ from pydantic import ValidationError
 from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot.fleet import PodTunables
-from paceline_operator.autopilot.memory import load_memory
-from paceline_operator.domain import crash_loop, modes, pinned, pods, tunables
-from paceline_operator.domain.belonging import belongs
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.domain import crash_loop, modes, pods, tunables
+from paceline_operator.domain.belonging import belongs, is_replica
 from paceline_operator.domain.contract import HEALTH_PORT, HealthPath
-from paceline_operator.domain.names import PROXY, derive
+from paceline_operator.domain.names import ENGINE, PROXY, derive
 from paceline_operator.domain.ownership import WINDOW_S, autoscaler_of
+from paceline_operator.domain.pinned import Pinned
 from paceline_operator.domain.pods import PodView, Problem
 from paceline_operator.domain.scale_in import DrainState
 from paceline_operator.kube.client import Object
@@ -38,13 +39,15 @@ from paceline_operator.metrics import SCRAPE_INTERVAL_S, Target
 from paceline_operator.reconcile import admin_secret, causes
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import EngineError
+from paceline_operator.reconcile.inheritance import take_over
 from paceline_operator.reconcile.observed import Observed
-from paceline_operator.reconcile.session import Session, load_writers
+from paceline_operator.reconcile.session import NEVER, Session
 
 log = logging.getLogger(__name__)
 
 RESYNC_S = 300.0
 RETRY_S = 15.0
+REPLACED = "replaced by another object of the same name"
 T = TypeVar("T")
 
 
@@ -60,28 +63,24 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     is_known = session.token is not None
     is_measured = is_known and await _measure(ctx, key, session, now_s)
     await _refresh(ctx, key, session, now_s)
-    service = ctx.store.get(INFERENCE_SERVICE, *key)
-    if service is None or service["metadata"].get("deletionTimestamp"):
+    known = _wanted(ctx, key)
+    if known is None:
         return None
-    uid = str(service["metadata"]["uid"])
-    await admin_secret.refresh(ctx, key, uid, session)
-    status = _status(service)
-    if session.memory is None:
-        pilot = (status.memory or {}).get("pilot")
-        session.memory = load_memory(pilot if isinstance(pilot, Mapping) else None)
-        session.writers = load_writers(status.memory)
-    if session.pinned is None:
-        # Read once, and as it is stored: nothing else in a status may cost the fleet a restart.
-        session.pinned = pinned.load(service.get("status"))
-        if status.conditions:
-            session.inherit(now_s)
-    spec, refused = _spec(ctx, service)
-    children = _children(ctx, key, uid, session)
-    items = ctx.store.children(POD, *key)
+    await admin_secret.refresh(ctx, key, str(known["metadata"]["uid"]), session)
+    # Nothing is awaited between the object and its children: they are of one moment.
+    service = _wanted(ctx, key)
+    if service is None:
+        return None
+    if ctx.session(key) is not session:
+        raise ConflictError(REPLACED)
+    status, (spec, refused) = _status(service), _spec(ctx, service)
+    children = _children(ctx, key, session)
+    items = _pods(ctx, key)
+    deployment = children.get((DEPLOYMENT.kind, derive(key[1])))
+    take_over(session, service, status, deployment, now_s)
     fleet = crash_loop.marked(pods.read_pods(items), items, now_s)
     fleet = await causes.explained(ctx, session, key[0], fleet, now_s)
     ailing = _ailing_proxy(items, now_s)
-    deployment = children.get((DEPLOYMENT.kind, derive(key[1])))
     is_measured = is_measured or await _measure(ctx, key, session, now_s)
     token = session.token or ""
     await _reports(ctx, session, fleet, token)
@@ -89,8 +88,9 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         service=service,
         now_s=now_s,
         token=token,
-        spec=spec,
-        refused=refused,
+        spec=spec if token else None,
+        refused=refused if token else session.missing_right,
+        missing_right=session.missing_right,
         status=status,
         children=children,
         deployment=deployment,
@@ -104,10 +104,10 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
             p.uid: session.waits[p.incarnation][1] for p in fleet if p.incarnation in session.waits
         },
         drains=await _drains(ctx, session, fleet, token),
-        memory=session.memory,
+        memory=session.memory or Memory(),
         writers=session.writers,
         autoscaler=_autoscaler(ctx, key, session, now_s),
-        pinned=session.pinned,
+        pinned=session.pinned or Pinned(),
         target=session.target,
         retry_drain_at_s=session.retry_drain_at_s,
         is_measured=is_measured,
@@ -133,7 +133,7 @@ async def _refresh(ctx: Context, key: Key, session: Session, now_s: float) -> No
         return
     session.resynced_at_s, session.token_doubted = now_s, False
     if ctx.session(key) is not session:
-        raise ConflictError("replaced by another object of the same name")
+        raise ConflictError(REPLACED)
 
 
 async def _resync(ctx: Context, key: Key, session: Session) -> None:
@@ -151,7 +151,14 @@ async def _resync(ctx: Context, key: Key, session: Session) -> None:
         ctx.store.replace_children(kind, *key, items)
     for kind in (AUTOSCALER, SCALED_OBJECT) if ctx.has_keda else (AUTOSCALER,):
         ctx.store.replace_in_namespace(kind, key[0], await fetch_all(ctx.client, kind, key[0]))
-    session.secret = None
+    session.secret_read_at_s = NEVER
+
+
+def _wanted(ctx: Context, key: Key) -> Object | None:
+    """The object as last seen, unless it is gone or going."""
+    service = ctx.store.get(INFERENCE_SERVICE, *key)
+    is_going = service is None or service["metadata"].get("deletionTimestamp")
+    return None if is_going else service
 
 
 def _status(service: Mapping[str, Any]) -> InferenceServiceStatus:
@@ -174,17 +181,27 @@ def _spec(
     return modes.capped(spec, ctx.max_mode), None
 
 
-def _children(ctx: Context, key: Key, uid: str, session: Session) -> dict[tuple[str, str], Object]:
+def _children(ctx: Context, key: Key, session: Session) -> dict[tuple[str, str], Object]:
     """The object's children; what merely carries its labels says nothing about it."""
     found = {
         (kind.kind, item["metadata"]["name"]): item
         for kind in (DEPLOYMENT, SERVICE, CONFIG_MAP)
         for item in ctx.store.children(kind, *key)
-        if belongs(item, uid)
+        if belongs(item, session.uid)
     }
     if session.secret is not None:
         found[SECRET.kind, session.secret["metadata"]["name"]] = session.secret
     return found
+
+
+def _pods(ctx: Context, key: Key) -> list[Object]:
+    """Pods of both components; one that merely carries their labels is no part of the fleet."""
+    made_for = {ENGINE: derive(key[1]), PROXY: derive(key[1], PROXY)}
+    return [
+        item
+        for item in ctx.store.children(POD, *key)
+        if is_replica(item, made_for.get(pods.component(item) or "", ""))
+    ]
 
 
 def _ailing_proxy(items: Iterable[Mapping[str, Any]], now_s: float) -> PodView | None:
@@ -213,8 +230,10 @@ async def _measure(ctx: Context, key: Key, session: Session, now_s: float) -> bo
     """One round of scraping, if one is due."""
     if now_s - session.scraped_at_s < SCRAPE_INTERVAL_S - 0.05:
         return False
-    fleet = pods.read_pods(ctx.store.children(POD, *key))
-    current = pods.template_hash(ctx.store.get(DEPLOYMENT, key[0], derive(key[1])))
+    fleet = pods.read_pods(_pods(ctx, key))
+    deployment = ctx.store.get(DEPLOYMENT, key[0], derive(key[1]))
+    is_ours = deployment is not None and belongs(deployment, session.uid)
+    current = pods.template_hash(deployment if is_ours else None)
     targets = [
         Target(uid=pod.uid, url=_metrics_url(pod.ip), current=pod.template_hash == current)
         for pod in fleet
@@ -235,7 +254,7 @@ async def _reports(ctx: Context, session: Session, fleet: tuple[PodView, ...], t
     known = {pod.incarnation for pod in fleet}
     session.reports = {k: v for k, v in session.reports.items() if k in known}
     session.waits = {k: v for k, v in session.waits.items() if k in known}
-    asked = [pod for pod in fleet if _wants_report(session, pod)]
+    asked = [pod for pod in fleet if token and _wants_report(session, pod)]
     answers = await _all(session, asked, lambda pod: ctx.engines.tunables(pod.ip or "", token))
     by_uid: dict[str, PodTunables] = answers
     for pod in asked:
@@ -271,7 +290,7 @@ async def _drains(
     ctx: Context, session: Session, fleet: Iterable[PodView], token: str
 ) -> dict[str, DrainState]:
     """How far drains are, of marked pods and of those that somebody else drains."""
-    asked = [pod for pod in fleet if _may_drain(session, pod)]
+    asked = [pod for pod in fleet if token and _may_drain(session, pod)]
     states = await _all(session, asked, lambda pod: ctx.engines.drain_state(pod.ip or "", token))
     marked = {pod.uid for pod in asked if pod.draining_since_s is not None}
     return {uid: state for uid, state in states.items() if uid in marked or state.active}

@@ -29,6 +29,7 @@ class Observed:
         now_s: Moment of the pass.
         spec: Its spec with modes capped, None where it cannot be read.
         refused: Why not.
+        missing_right: What the operator may not read, though it goes on without.
         status: Its status as stored.
         children: (kind, name) -> child as last seen.
         deployment: The engines' Deployment, None before it exists.
@@ -57,6 +58,7 @@ class Observed:
     token: str
     spec: InferenceServiceSpec | None = None
     refused: Problem | None = None
+    missing_right: Problem | None = None
     status: InferenceServiceStatus = field(default_factory=InferenceServiceStatus)
     children: Children = field(default_factory=dict)
     deployment: Mapping[str, Any] | None = None

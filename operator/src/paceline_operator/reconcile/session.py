@@ -12,6 +12,7 @@ from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain.ownership import Write
 from paceline_operator.domain.pinned import Pinned
 from paceline_operator.domain.pod_event import PodEvent
+from paceline_operator.domain.pods import Problem
 from paceline_operator.kube.client import Object
 from paceline_operator.metrics import Scrape, Scraper
 from paceline_operator.reconcile.engine_admin import EngineError, RefusedError
@@ -38,10 +39,11 @@ class Session:
         secret: The object's own Secret as last read, None where there is none.
         secret_read_at_s: When that was.
         token: Admin token, None before it was read from that Secret or made.
+        missing_right: Why the Secret could not be read when that was tried last.
         token_doubted: Whether an engine has refused it since the Secret was read.
         reports: Incarnation of a pod -> what its engine reported last.
         waits: Incarnation of a pod that refused live values -> how often, and no try before.
-        memory: The autopilot's memory, None before it was read from the status.
+        memory: The autopilot's memory, None before it was taken over.
         writers: Foreign writes of replicas that still count.
         autoscaler: Name of an autoscaler on the Deployment, and when it was last seen.
         last_tick: What the autopilot said last.
@@ -49,10 +51,11 @@ class Session:
         written_at_s: Last write of the status.
         inherited_at_s: When a status of an earlier process was taken over.
         retry_drain_at_s: No new drain before this.
-        pinned: What the fleet was started with, None before that was read from the status.
+        pinned: What the fleet was started with, None before it was taken over or begun.
         target: Replicas last decided and carried out, None before that.
         unpublished: Moves that no status tells of yet.
         own: The object as this pass itself wrote it, None before it did.
+        is_announced: Whether this pass has written a new revision, which engines may run with.
         expected_gone: UID -> name of pods that a scale-in should remove.
         strays: UID of a pod that somebody else drained -> its name, and when that was last seen.
         causes: UID of a pod without containers -> when its events were read, and the newest.
@@ -66,6 +69,7 @@ class Session:
     secret: Object | None = None
     secret_read_at_s: float = NEVER
     token: str | None = None
+    missing_right: Problem | None = None
     token_doubted: bool = False
     reports: dict[str, PodTunables] = field(default_factory=dict)
     waits: dict[str, tuple[int, float]] = field(default_factory=dict)
@@ -81,6 +85,7 @@ class Session:
     target: int | None = None
     unpublished: tuple[Decision, ...] = ()
     own: Object | None = None
+    is_announced: bool = False
     expected_gone: dict[str, str] = field(default_factory=dict)
     strays: dict[str, tuple[str, float]] = field(default_factory=dict)
     causes: dict[str, tuple[float, PodEvent | None]] = field(default_factory=dict)

@@ -11,16 +11,18 @@ from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.autopilot.decision import Decision, Tick
 from paceline_operator.autopilot.memory import dump_memory
 from paceline_operator.domain import pinned, report, rollout
+from paceline_operator.domain.names import derive
 from paceline_operator.domain.pods import Problem
 from paceline_operator.domain.tunables import objectives_digest
 from paceline_operator.domain.verdicts import Sight
 from paceline_operator.kube.apply import ForeignChildError, write_status
 from paceline_operator.kube.errors import ForbiddenError, InvalidError, KubeError
 from paceline_operator.kube.event import Note
-from paceline_operator.kube.resource import INFERENCE_SERVICE
+from paceline_operator.kube.resource import DEPLOYMENT, INFERENCE_SERVICE
 from paceline_operator.kube.store import Key
 from paceline_operator.metrics import SCRAPE_INTERVAL_S
 from paceline_operator.reconcile import children, consult, knobs, push, replica_moves
+from paceline_operator.reconcile.admin_secret import MISSING_RIGHT
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.decide import Plan, decide, discarded
 from paceline_operator.reconcile.gather import gather
@@ -45,7 +47,7 @@ async def tick(ctx: Context, key: Key) -> float | None:
         KubeError: Any other failure of the API.
     """
     session = ctx.session(key)
-    session.own = None
+    session.own, session.is_announced = None, False
     seen = await gather(ctx, key)
     if seen is None:
         ctx.forget(key)
@@ -60,8 +62,8 @@ async def tick(ctx: Context, key: Key) -> float | None:
         await _execute(ctx, session, seen, plan)
     except (InvalidError, ForbiddenError, ForeignChildError) as error:
         # Trying again does not help until a person acts: that belongs into the status.
-        plan = discarded(seen, plan, _refusal(error), is_announced=session.own is not None)
-        await _tell_refusal(ctx, seen, plan)
+        plan = discarded(seen, plan, _refusal(error), is_announced=session.is_announced)
+        await _tell_refusal(ctx, seen, plan.refused)
     _remember(session, seen, plan)
     await _publish(ctx, session, seen, plan)
     return _delay(seen, plan)
@@ -71,7 +73,6 @@ def _remember(session: Session, seen: Observed, plan: Plan) -> None:
     """Keep what was decided once others may know it; a pass that fails before decides anew."""
     session.memory = plan.memory
     session.writers = plan.writers
-    session.pinned = _pinned(seen, plan)
     session.target = plan.target if seen.scale is not None else None
     if plan.tick is not None and plan.tick is not session.last_tick:
         session.unpublished = (*session.unpublished, *_applied(plan.tick))
@@ -86,9 +87,9 @@ def _applied(tick: Tick) -> tuple[Decision, ...]:
 async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
     await replica_moves.retrieve(ctx, session, seen, plan.strays)
     if plan.refused is not None:
-        await _tell_refusal(ctx, seen, plan)
+        await _tell_refusal(ctx, seen, plan.refused)
         return
-    await children.bring_about(ctx, session, seen, plan.children, plan.target)
+    await _bring_about(ctx, session, seen, plan)
     await children.do_without(ctx, seen, plan.surplus)
     if plan.agreed is not None and plan.pushes:
         if plan.announce:
@@ -101,22 +102,49 @@ async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -
         )  # fmt: skip
     await replica_moves.carry_out(ctx, session, seen, plan.moves)
     await _tell(ctx, seen, plan)
+    await _tell_refusal(ctx, seen, seen.missing_right)
+
+
+async def _bring_about(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
+    """Apply the children; what the engines are started with is remembered whatever follows."""
+    engines = DEPLOYMENT.kind, derive(seen.name)
+    for manifest in plan.children:
+        is_engines = (manifest["kind"], manifest["metadata"]["name"]) == engines
+        if is_engines and seen.deployment is not None:
+            await _pin_ahead(ctx, session, seen, plan)
+        await children.bring_about(ctx, session, seen, (manifest,), plan.target)
+        if is_engines:
+            session.pinned = plan.pinned
+
+
+async def _pin_ahead(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
+    """Write what engines will be started with ahead of that.
+
+    The process that follows this one, perhaps with another default image, must not start them
+    once more. Engines that do not exist yet lose nothing by that.
+    """
+    stored = (seen.service if session.own is None else session.own).get("status")
+    if plan.pinned is None or pinned.load(stored).covers(plan.pinned):
+        return
+    session.pinned = _pin(session, seen).expecting(plan.pinned)
+    memory = {**(seen.status.memory or {}), pinned.KEY: pinned.dump(session.pinned)}
+    await _write(ctx, session, seen, seen.status.model_copy(update={"memory": memory}))
 
 
 def _refusal(error: KubeError) -> Problem:
     if isinstance(error, ForeignChildError):
         return Problem(NAME_TAKEN, str(error))
     if isinstance(error, ForbiddenError):
-        return Problem("MissingRight", str(error))
+        return Problem(MISSING_RIGHT, str(error))
     return Problem("RejectedByServer", str(error))
 
 
-async def _tell_refusal(ctx: Context, seen: Observed, plan: Plan) -> None:
+async def _tell_refusal(ctx: Context, seen: Observed, refused: Problem | None) -> None:
     """Tell once: a status that says so already is no news."""
     known = find_condition(seen.status.conditions, ConditionType.STALLED)
-    if plan.refused is None or (known is not None and known.message == plan.refused.message):
+    if refused is None or (known is not None and known.message == refused.message):
         return
-    note = Note(plan.refused.reason, "Reconcile", plan.refused.message, warning=True)
+    note = Note(refused.reason, "Reconcile", refused.message, warning=True)
     await ctx.events.tell(dict(seen.service), note)
 
 
@@ -128,25 +156,26 @@ async def _announce(ctx: Context, session: Session, seen: Observed, plan: Plan) 
     budget = knobs.budget_status(seen, plan.agreed)
     moves = (*session.unpublished, *(_applied(plan.tick) if plan.tick is not None else ()))
     status = report.with_moves(seen.status, moves).model_copy(
-        update={"budget": budget, "memory": _memory(seen, plan)}
+        update={"budget": budget, "memory": _memory(session, seen, plan)}
     )
     await _write(ctx, session, seen, status)
+    session.is_announced = True
 
 
-def _memory(seen: Observed, plan: Plan) -> dict[str, Any]:
+def _memory(session: Session, seen: Observed, plan: Plan) -> dict[str, Any]:
     kept: dict[str, Any] = {
         "pilot": dump_memory(plan.memory),
         "writers": dump_writers(plan.writers),
+        pinned.KEY: pinned.dump(_pin(session, seen)),
     }
     if plan.agreed is None:
         return {**(seen.status.memory or {}), **kept}
-    kept[pinned.KEY] = pinned.dump(_pinned(seen, plan))
     return {**kept, knobs.OBJECTIVES: objectives_digest(plan.agreed.slos)}
 
 
-def _pinned(seen: Observed, plan: Plan) -> pinned.Pinned:
+def _pin(session: Session, seen: Observed) -> pinned.Pinned:
     """What the fleet was started with: a spec that is refused has started nothing."""
-    return seen.pinned if plan.refused is not None or plan.pinned is None else plan.pinned
+    return seen.pinned if session.pinned is None else session.pinned
 
 
 async def _tell(ctx: Context, seen: Observed, plan: Plan) -> None:
@@ -188,7 +217,7 @@ def _status(session: Session, seen: Observed, plan: Plan) -> InferenceServiceSta
         before=seen.status,
         sight=_sight(session, current, plan),
         budget=knobs.budget_status(current, plan.agreed),
-        memory=_memory(seen, plan),
+        memory=_memory(session, seen, plan),
         now_s=seen.now_s,
     )
     return report.status(found)
@@ -208,7 +237,7 @@ def _sight(session: Session, seen: Observed, plan: Plan) -> Sight:
         proxy_problem=seen.proxy_problem,
         proxy_stuck=rollout.is_stuck(seen.proxy)
         or (seen.proxy_looping and rollout.is_complete(seen.proxy)),
-        refused=plan.refused,
+        refused=plan.refused or seen.missing_right,
         stuck=rollout.is_stuck(seen.deployment),
         rolled_out=rollout.is_complete(seen.deployment),
         waiting=None if plan.moves.waiting is None else plan.moves.waiting.value,

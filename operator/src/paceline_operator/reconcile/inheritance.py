@@ -1,0 +1,38 @@
+"""What a process takes over of an earlier one: read once, when it first sees an object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paceline_operator.api.status import InferenceServiceStatus
+from paceline_operator.autopilot.memory import load_memory
+from paceline_operator.domain import pinned
+from paceline_operator.reconcile.session import Session, load_writers
+
+
+def take_over(
+    session: Session,
+    service: Mapping[str, Any],
+    status: InferenceServiceStatus,
+    deployment: Mapping[str, Any] | None,
+    now_s: float,
+) -> None:
+    """Go on from what is stored, unless this process does already.
+
+    Args:
+        session: Gets `memory`, `writers` and `pinned`, and when they were taken over.
+        service: The object as stored.
+        status: Its status as far as it is understood.
+        deployment: The engines' Deployment where it belongs to the object.
+        now_s: Moment of the pass.
+    """
+    if session.memory is not None:
+        return
+    pilot = (status.memory or {}).get("pilot")
+    session.memory = load_memory(pilot if isinstance(pilot, Mapping) else None)
+    session.writers = load_writers(status.memory)
+    # As it is stored: nothing else in a status may cost the fleet a restart.
+    session.pinned = pinned.inherited(service.get("status"), deployment)
+    if status.conditions:
+        session.inherit(now_s)
