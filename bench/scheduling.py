@@ -3,7 +3,8 @@
     python -m bench.scheduling
 
 prints the median and the 95th percentile over 300 steps with 256 running and 10,000 waiting
-requests of 100 tenants in both tiers, while requests end and others get in.
+requests of 100 tenants in both tiers, while requests end and others get in; the same over steps
+that hold nothing but prompts of 256 tenants; and those of a part of the idle audit.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import random
 import statistics
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from paceline_engine.clock import MonotonicClock
 from paceline_engine.config import Device, EngineConfig
 from paceline_engine.engine.loop import EngineLoop
+from paceline_engine.kvcache.block_pool import BlockPool
 from paceline_engine.message import FromEngine, ToEngine
 from paceline_engine.request import CacheScope, Request, Tier
 from paceline_engine.runner.base import RunnerOutput
@@ -26,6 +29,9 @@ from paceline_engine.scheduler.output import SchedulerOutput
 from paceline_engine.scheduler.scheduler import Scheduler
 
 RUNNING = 256
+PROMPT = 4000
+PROMPT_STEPS = 100
+AUDITED_BLOCKS = 1_000_000
 WAITING = 10_000
 TENANTS = 100
 STEPS = 300
@@ -105,6 +111,50 @@ class BusyEngine:
         return time.process_time() - started - (self._device.spent_s - device_s)
 
 
+class PrefillingEngine:
+    """A scheduler all of whose seats hold prompts that take hundreds of steps.
+
+    Args:
+        tenants: As many, each with one.
+    """
+
+    def __init__(self, tenants: int = RUNNING) -> None:
+        blocks = tenants * (PROMPT // CONFIG.block_size + 1)
+        self.scheduler = Scheduler(replace(CONFIG, num_kv_blocks=blocks, prefix_caching=False))
+        self._device = NoDevice()
+        for request_id in range(tenants):
+            request = Request(
+                request_id=request_id,
+                prompt_token_ids=(1 + request_id,) * PROMPT,
+                sampling=SamplingParams(seed=request_id, max_tokens=1),
+                cache_scope=CacheScope(tenant=f"tenant {request_id}"),
+            )
+            self.scheduler.add(request, 0.0)
+        while self.scheduler.num_waiting:
+            self.timed_step()
+
+    def timed_step(self) -> float:
+        """Seconds of processor time of one step."""
+        started = time.process_time()
+        self.scheduler.update(self._device.execute(self.scheduler.schedule(0.0)), 0.0)
+        return time.process_time() - started
+
+
+def audit_beats(blocks: int = AUDITED_BLOCKS) -> list[float]:
+    """Seconds of processor time of each part of an idle audit, half of the blocks cached."""
+    pool = BlockPool(blocks, CONFIG.block_size)
+    text = range(blocks // 2 * CONFIG.block_size)
+    pool.admit(0, text, CacheScope(), 0.0)
+    pool.fill(0, text, len(text))
+    pool.release(0, 0.0)
+    audit, spent, is_complete = pool.audit(), list[float](), False
+    while not is_complete:
+        started = time.process_time()
+        is_complete = pool.audit_more(audit)
+        spent.append(time.process_time() - started)
+    return spent
+
+
 def _request(request_id: int, rng: random.Random) -> Request:
     return Request(
         request_id=request_id,
@@ -117,12 +167,20 @@ def _request(request_id: int, rng: random.Random) -> Request:
 
 def main() -> None:
     engine = BusyEngine()
-    spent = sorted(1e3 * engine.timed_step() for _ in range(STEPS))
-    print(
-        f"host time of a step at {engine.scheduler.num_running} running, "
-        f"{engine.scheduler.num_waiting} waiting: "
-        f"median {statistics.median(spent):.3f} ms, p95 {spent[int(0.95 * STEPS)]:.3f} ms"
+    busy = f"{engine.scheduler.num_running} running, {engine.scheduler.num_waiting} waiting"
+    _tell(f"host time of a step at {busy}", [engine.timed_step() for _ in range(STEPS)])
+    prompts = PrefillingEngine()
+    _tell(
+        f"host time of a step of prompts of {RUNNING} tenants",
+        [prompts.timed_step() for _ in range(PROMPT_STEPS)],
     )
+    _tell(f"a part of the idle audit of {AUDITED_BLOCKS} blocks", audit_beats())
+
+
+def _tell(what: str, spent_s: list[float]) -> None:
+    ordered = sorted(1e3 * each for each in spent_s)
+    median, late = statistics.median(ordered), ordered[int(0.95 * len(ordered))]
+    print(f"{what}: median {median:.3f} ms, p95 {late:.3f} ms")
 
 
 if __name__ == "__main__":

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import statistics
+import sys
+from types import FrameType
 
 import pytest
 
-from bench.scheduling import WAITING, BusyEngine
+from bench.scheduling import WAITING, BusyEngine, PrefillingEngine, audit_beats
+from paceline_engine.kvcache.idle_audit import AUDITED_A_BEAT
 
 STEPS = 25
 
@@ -24,3 +27,33 @@ def test_a_step_costs_the_same_whatever_waits() -> None:
         assert engine.scheduler.num_waiting > least
     few, many = (statistics.median(each) for each in zip(*spent, strict=True))
     assert many / few < 2.5
+
+
+def calls_in_a_step(engine: PrefillingEngine) -> int:
+    """Functions called: the same on every machine."""
+    count = 0
+
+    def profile(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    former = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        engine.timed_step()
+    finally:
+        sys.setprofile(former)
+    return count
+
+
+@pytest.mark.behaviour(
+    "dividing a step between the prompts of many tenants costs by their number, not its square",
+    report="own risk: with 256 tenants each pass over 256 prompts cost 65,000 tests",
+)
+def test_dividing_a_step_costs_by_the_number_of_tenants() -> None:
+    few, many = (calls_in_a_step(PrefillingEngine(tenants)) for tenants in (64, 256))
+    assert many / few < 5
+
+
+def test_the_audit_is_measured_part_by_part() -> None:
+    assert len(audit_beats(4 * AUDITED_A_BEAT)) == 4

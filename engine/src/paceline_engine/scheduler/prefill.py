@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable
 from math import inf
 
 from paceline_engine.request import Tier
 from paceline_engine.scheduler.admission import Admission
 from paceline_engine.scheduler.plan import StepPlan
+from paceline_engine.scheduler.prompts import Prompts
 from paceline_engine.scheduler.roster import Roster
+from paceline_engine.scheduler.rotation import Rotation
 from paceline_engine.scheduler.sequence import Sequence
-from paceline_engine.scheduler.share import divide
 
 
 class Prefill:
@@ -19,7 +20,8 @@ class Prefill:
     Where both tiers want tokens they are divided by weight; so they are where several tenants
     of a tier do, the one whose turn it is in the queue among them. So a long prompt never is
     a wall, however little a step may hold. What one does not take of its part goes to the
-    others, by weight too.
+    others, by weight too. Where there are more tenants than the step has parts worth a chunk they
+    take turns.
 
     Args:
         roster: Who runs and who waits.
@@ -30,89 +32,96 @@ class Prefill:
         self._roster = roster
         self._queue = roster.queue
         self._admission = admission
+        self._rotations = {tier: Rotation() for tier in Tier}
 
-    def add(self, plan: StepPlan, prefilling: list[Sequence]) -> None:
+    def add(self, plan: StepPlan, prefilling: Iterable[Sequence]) -> None:
         """Divides what is left of the step.
 
         Args:
             plan: The step, with all its decodes.
-            prefilling: Running requests with known text to compute; grows.
+            prefilling: Running requests with known text to compute.
         """
-        if not prefilling and self._admission.is_full:
+        prompts = Prompts(prefilling)
+        tiers = [tier for tier in Tier if prompts.by_tenant(tier)]
+        if not tiers and self._admission.is_full:
             if plan.room() and not plan.is_short:
                 self._admission.next(plan, dict.fromkeys(Tier, plan.left))
             return
-        tiers = {sequence.request.tier for sequence in prefilling}
-        tiers.update(tier for tier in Tier if self._queue.count(tier))
-        if len(tiers) > 1:
-            self._fill(plan, prefilling, self._queue.split(plan.room()))
-        self._fill(plan, prefilling, dict.fromkeys(Tier, plan.left))
+        for tier in tiers:
+            self._rotations[tier].begin(prompts.by_tenant(tier))
+        if all(tier in tiers or self._queue.count(tier) for tier in Tier):
+            self._fill(plan, prompts, self._queue.split(plan.room()))
+        self._fill(plan, prompts, dict.fromkeys(Tier, plan.left))
 
-    def _fill(self, plan: StepPlan, prefilling: list[Sequence], allowance: dict[Tier, int]) -> None:
+    def _fill(self, plan: StepPlan, prompts: Prompts, allowance: dict[Tier, int]) -> None:
         for tier in Tier:
-            self._make_place(tier, plan, prefilling, allowance)
+            self._make_place(tier, plan, prompts, allowance)
         for tier in Tier:
-            while self._share_out(tier, plan, prefilling, allowance):
+            while self._share_out(tier, plan, prompts, allowance):
                 pass
         while plan.room() and not plan.is_short:
-            if (admitted := self._admit(plan, prefilling, allowance)) is None:
+            if (admitted := self._admit(plan, prompts, allowance)) is None:
                 return
             if not self._extend(admitted, plan, allowance, plan.left):
                 return  # its context alone uses the step's time up
 
     def _make_place(
-        self, tier: Tier, plan: StepPlan, prefilling: list[Sequence], allowance: dict[Tier, int]
+        self, tier: Tier, plan: StepPlan, prompts: Prompts, allowance: dict[Tier, int]
     ) -> None:
         """Lets in whose turn it is, for its tenant's part, where other tenants prefill."""
-        head, wanted = self._queue.head_of(tier, plan.now_s), _wanted(tier, plan, prefilling)
-        if head is None or not wanted.keys() - {head.request.tenant}:
+        if (head := self._queue.head_of(tier, plan.now_s)) is None:
             return
         tenant = head.request.tenant
-        served = self._share_out(tier, plan, prefilling, allowance, waits=tenant)
+        if not prompts.wanted(tier, plan).keys() - {tenant}:
+            return
+        served = self._share_out(tier, plan, prompts, allowance, waits=tenant)
         if (part := served.get(tenant, 0)) > 0 and plan.room() and not plan.is_short:
             only = {each: allowance[each] if each is tier else 0 for each in Tier}
-            if (admitted := self._admit(plan, prefilling, only)) is not None:
+            if (admitted := self._admit(plan, prompts, only)) is not None:
                 self._extend(admitted, plan, allowance, part)
 
     def _share_out(
         self,
         tier: Tier,
         plan: StepPlan,
-        prefilling: list[Sequence],
+        prompts: Prompts,
         allowance: dict[Tier, int],
         waits: str | None = None,
     ) -> dict[str, int]:
         """Divides what a tier may have between its tenants, by weight.
 
-        Args:
-            tier: Which.
-            plan: The step.
-            prefilling: Running requests with known text to compute.
-            allowance: What each tier may have.
-            waits: A tenant for whom a request may come in, that wants any number.
-
-        Returns:
-            What is left of the part of each that had one; empty if there was nothing to divide.
+        One tenant more may want any number: one for whom a request may come in. Returned is
+        what is left of each part; nothing if there was nothing to divide.
         """
-        wanted: dict[str, float] = dict(_wanted(tier, plan, prefilling))
+        room, before = min(allowance[tier], plan.room()), plan.left
+        wanted = prompts.wanted(tier, plan) if room > 0 else {}
+        if not wanted:
+            return {}
         if waits is not None:
             wanted[waits] = inf
-        room = min(allowance[tier], plan.room())
-        if not wanted or room <= 0:
-            return {}
         shares = {tenant: self._queue.share(tier, tenant) for tenant in wanted}
-        parts, before = divide(room, wanted, shares), plan.left
-        for tenant in parts:
-            for each in prefilling:
-                if each.request.tier is tier and each.request.tenant == tenant:
-                    parts[tenant] -= self._extend(each, plan, allowance, parts[tenant])
+        parts = self._rotations[tier].divide(room, wanted, shares, first=waits)
+        for tenant, part in parts.items():
+            ready = prompts.by_tenant(tier).get(tenant, ())
+            parts[tenant] = part - self._compute(ready, plan, allowance, part)
         return parts if waits is not None or plan.left < before else {}
 
+    def _compute(
+        self, ready: Iterable[Sequence], plan: StepPlan, allowance: dict[Tier, int], most: int
+    ) -> int:
+        """Takes up to so many tokens of a tenant's prompts, in their order; returns how many."""
+        left = most
+        for each in ready:
+            if left <= 0:
+                break
+            left -= self._extend(each, plan, allowance, left)
+        return most - left
+
     def _admit(
-        self, plan: StepPlan, prefilling: list[Sequence], allowance: dict[Tier, int]
+        self, plan: StepPlan, prompts: Prompts, allowance: dict[Tier, int]
     ) -> Sequence | None:
         if (admitted := self._admission.next(plan, allowance)) is not None:
-            prefilling.append(admitted)
+            prompts.add(admitted)
             if admitted.has_prompt:
                 self._roster.release_children(admitted.request_id)
         return admitted
@@ -126,13 +135,5 @@ class Prefill:
             allowance[request.tier] -= taken
             end = plan.end_of(sequence)
             self._queue.charge(request.tier, request.tenant, sequence.bill(end))
+            self._rotations[request.tier].note(request.tenant)
         return taken
-
-
-def _wanted(tier: Tier, plan: StepPlan, prefilling: list[Sequence]) -> Counter[str]:
-    """Tokens that each tenant of a tier could still use in a step."""
-    wanted: Counter[str] = Counter()
-    for each in prefilling:
-        if each.request.tier is tier and (rest := len(each.token_ids) - plan.end_of(each)) > 0:
-            wanted[each.request.tenant] += rest
-    return wanted
