@@ -14,7 +14,7 @@ head of the queue always fits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 
 from paceline_engine.config import EngineConfig
@@ -155,12 +155,7 @@ class Scheduler:
             self._advance(sequence, chunk, result)
             if (token_id := drawn.get(chunk.request_id)) is not None:
                 outputs.append(self._append(sequence, token_id, result, now_s))
-        for request_id, reason in broken.items():
-            if (failed := self.roster.end(request_id, now_s, keep=False)) is not None:
-                fault = result.faults.get(request_id)
-                output = TokenOutput(request_id, (), FinishReason.ERROR, error=reason, fault=fault)
-                outputs.append(failed.tell(output))
-        return tuple(outputs)
+        return (*outputs, *self._end_broken(broken, result, now_s))
 
     def observe(self, step: SchedulerOutput, duration_s: float) -> None:
         """Learns how long a step took; what keeps the step-time target follows from it."""
@@ -274,6 +269,15 @@ class Scheduler:
             sequence.add_prompt_logprobs(start, logprobs)
         if end >= chunk.num_prompt_tokens:
             self.roster.release_children(chunk.request_id)
+
+    def _end_broken(
+        self, broken: Mapping[int, str], result: StepResult, now_s: float
+    ) -> Iterator[TokenOutput]:
+        for request_id, reason in broken.items():
+            if (failed := self.roster.end(request_id, now_s, keep=False)) is not None:
+                fault = result.faults.get(request_id)
+                output = TokenOutput(request_id, (), FinishReason.ERROR, error=reason, fault=fault)
+                yield failed.tell(output)
 
     def _append(
         self, sequence: Sequence, token_id: int, result: StepResult, now_s: float
