@@ -112,9 +112,11 @@ def test_a_fleet_comes_up(fleets: FleetApi, namespace: str, values: dict[str, An
         until(running, "a status", lambda: "Ready" in conditions(fleets, collection))
         switch = {"spec": {"routing": {"mode": "Service"}}}
         assert fleets.rest.call("PATCH", f"{collection}/one", switch, MERGE).status == 200
-        for path in CHILDREN:
-            place = path.format("fleets")
-            until(running, "no proxy", lambda p=place: "one-proxy" not in names(fleets, p))
+        proxy = "/apis/apps/v1/namespaces/fleets/deployments/one-proxy"
+        until(
+            running, "no proxy",
+            lambda: fleets.rest.call("GET", proxy).body["spec"]["replicas"] == 0,
+        )  # fmt: skip
         for url in running.probes:
             until(running, url, lambda u=url: answers(u))
         found = running.text()

@@ -30,6 +30,11 @@ def operator(fleets: FleetApi) -> Iterator[Rest]:
     pod = child("v1", "Pod", "a-pod", spec={"containers": [{"name": "engine", "image": "x"}]})
     assert fleets.rest.call("POST", f"/api/v1/{IN_DEFAULT}/pods", pod).status == 201
     yield Rest.to(fleets.server, OWN, "system:serviceaccounts")
+    for path in (
+        f"apis/apps/v1/{IN_DEFAULT}/deployments/a",
+        f"api/v1/{IN_DEFAULT}/configmaps/a-tunables",
+    ):
+        fleets.rest.call("DELETE", f"/{path}")
     fleets.delete("a")
 
 
@@ -84,8 +89,6 @@ def test_its_work_is_allowed(operator: Rest) -> None:
     done("POST", f"/apis/events.k8s.io/v1/{IN_DEFAULT}/events", event())
     done("GET", f"/apis/events.k8s.io/v1/{IN_DEFAULT}/events?fieldSelector=regarding.uid%3Du")
     done("GET", f"/apis/autoscaling/v2/{IN_DEFAULT}/horizontalpodautoscalers")
-    done("DELETE", f"{apps}/deployments/a")
-    done("DELETE", f"{core}/configmaps/a-tunables")
 
 
 def event() -> dict[str, Any]:
@@ -124,6 +127,8 @@ REFUSED: dict[str, Call] = {
     "run a command in a pod": ("GET", f"/api/v1/{IN_DEFAULT}/pods/a-pod/exec?command=id", None, ""),
     "read a pod's log": ("GET", f"/api/v1/{IN_DEFAULT}/pods/a-pod/log", None, ""),
     "delete a Service": ("DELETE", f"/api/v1/{IN_DEFAULT}/services/a", None, ""),
+    "delete a ConfigMap": ("DELETE", f"/api/v1/{IN_DEFAULT}/configmaps/a-tunables", None, ""),
+    "delete a Deployment": ("DELETE", f"/apis/apps/v1/{IN_DEFAULT}/deployments/a", None, ""),
     "delete all Deployments": ("DELETE", f"/apis/apps/v1/{IN_DEFAULT}/deployments", None, ""),
     "change a DaemonSet": ("PATCH", f"/apis/apps/v1/{IN_DEFAULT}/daemonsets/d", {}, MERGE),
     "change an object's spec": ("PATCH", f"{COLLECTION}/a", {"spec": {"replicas": 9}}, MERGE),

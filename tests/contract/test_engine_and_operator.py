@@ -94,12 +94,18 @@ def test_the_operator_reads_each_value_from_the_key_the_engine_gives_it() -> Non
 
 @pytest.mark.parametrize("phase", list(DrainPhase))
 @pytest.mark.parametrize("empty", [True, False])
-def test_the_operator_understands_every_phase_of_a_drain(phase: DrainPhase, *, empty: bool) -> None:
-    answer = admin_wire.DrainResponse(phase=phase.value, running_requests=3, empty=empty)
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_operator_understands_every_phase_of_a_drain(
+    phase: DrainPhase, *, empty: bool, terminal: bool
+) -> None:
+    answer = admin_wire.DrainResponse(
+        phase=phase.value, running_requests=3, empty=empty, terminal=terminal
+    )
     assert engine_admin._drain(answer.model_dump(mode="json", by_alias=True)) == DrainState(
         refusing=phase is DrainPhase.REFUSING,
         announced=phase is DrainPhase.ANNOUNCED,
         empty=empty,
+        terminal=terminal,
     )
 
 

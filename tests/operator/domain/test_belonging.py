@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from paceline_operator.domain.belonging import belongs, is_replica
+from paceline_operator.domain.belonging import belongs, is_child, is_replica
 from tests.support.fleet import made_by
 
 OURS = {"apiVersion": "paceline.dev/v1alpha1", "kind": "InferenceService", "name": "a", "uid": "u"}
@@ -25,6 +25,40 @@ OURS = {"apiVersion": "paceline.dev/v1alpha1", "kind": "InferenceService", "name
 )
 def test_belongs(metadata: dict[str, Any], uid: str, ours: bool) -> None:
     assert belongs({"metadata": metadata}, uid) is ours
+
+
+MARKS = {"paceline.dev/service": "a", "app.kubernetes.io/managed-by": "paceline"}
+APPLIED: dict[str, Any] = {
+    "manager": "paceline", "operation": "Apply",
+    "fieldsV1": {"f:metadata": {"f:labels": {}}, "f:data": {"f:token": {}}},
+}  # fmt: skip
+NO_DATA = {**APPLIED, "fieldsV1": {"f:metadata": {"f:labels": {}}}}
+CONTROLLER = {"apiVersion": "apps/v1", "kind": "Deployment", "uid": "x", "controller": True}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "ours"),
+    [
+        ("Service", {"ownerReferences": [OURS], "labels": {}, "managedFields": []}, True),
+        ("Service", {}, True),
+        ("Service", {"managedFields": [NO_DATA]}, True),
+        ("Secret", {}, True),
+        ("Secret", {"managedFields": [NO_DATA]}, False),
+        ("Service", {"ownerReferences": [{"uid": "x"}]}, True),
+        ("Service", {"ownerReferences": [CONTROLLER]}, False),
+        ("Service", {"managedFields": []}, False),
+        ("Service", {"managedFields": [{**APPLIED, "manager": "kubectl"}]}, False),
+        ("Service", {"managedFields": [{**APPLIED, "operation": "Update"}]}, False),
+        ("Service", {"labels": {**MARKS, "paceline.dev/service": "b"}}, False),
+        ("Service", {"labels": {"paceline.dev/service": "a"}}, False),
+        ("Service", {"labels": None}, False),
+    ],
+)
+def test_a_child_that_lost_its_reference_is_known_by_what_we_applied(
+    kind: str, fields: dict[str, Any], ours: bool
+) -> None:
+    metadata = {"labels": MARKS, "managedFields": [APPLIED], **fields}
+    assert is_child({"kind": kind, "metadata": metadata}, "u", "a") is ours
 
 
 @pytest.mark.behaviour(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paceline_operator.domain.crash_loop import found_in, marked
+from paceline_operator.domain.crash_loop import found_in, marked, remembered
 from paceline_operator.domain.pods import Problem, read_pods
 from tests.support.fleet import NOW_S, moment, pod_object
 
@@ -44,6 +44,8 @@ LOOPS: list[tuple[str, dict[str, Any], bool]] = [
     ("has held for a minute", engine(5, running(61), ended(15, 70), ready=True), False),
     ("holds, but not past its last run", engine(5, running(200), ended(180, 250)), True),
     ("holds twice its last run", engine(5, running(361), ended(180, 400), ready=True), False),
+    ("serves for a minute", engine(5, running(61), ended(180, 70), ready=True), False),
+    ("serves for less", engine(5, running(59), ended(180, 70), ready=True), True),
     ("holds for ten minutes", engine(5, running(601), ended(590, 700), ready=True), False),
     ("ended once after days", engine(9, running(5), ended(86400, 10)), False),
     ("ended after days, not up yet", engine(9, ended(86400, 0)), False),
@@ -94,3 +96,41 @@ def test_only_pods_in_a_loop_are_marked() -> None:
     assert (looping.name, looping.ready, looping.looping) == ("a", True, True)
     assert looping.problem is not None
     assert (well.looping, well.problem) == (False, None)
+
+
+HISTORY: list[tuple[str, list[tuple[dict[str, Any], bool]]]] = [
+    (
+        "two restarts months ago, and two now",
+        [
+            (engine(2, running(86400), ended(5, 86400), ready=True), False),
+            (engine(3, running(5), ended(86400, 6)), False),
+            (engine(4, running(5), ended(15, 6)), False),
+            (engine(5, running(5), ended(15, 6)), True),
+        ],
+    ),
+    (
+        "a long run that is seen only when it has ended",
+        [
+            (engine(7, ended(700, 1), ended(5, 702)), False),
+            (engine(8, BACK_OFF, ended(700, 5)), False),
+            (engine(9, BACK_OFF, ended(15, 5)), False),
+            (engine(10, BACK_OFF, ended(15, 5)), True),
+        ],
+    ),
+    ("nothing is known of before", [(engine(4, running(5), ended(15, 6)), True)]),
+]
+
+
+@pytest.mark.parametrize("steps", [h[1] for h in HISTORY], ids=[h[0] for h in HISTORY])
+def test_restarts_count_from_the_last_run_of_ten_minutes(
+    steps: list[tuple[dict[str, Any], bool]],
+) -> None:
+    known: dict[str, dict[str, int]] = {}
+    item = pod_object("chat", "a", ip="10.0.0.1")
+    item["metadata"]["uid"] = "u"
+    for container, loops in steps:
+        item["status"]["containerStatuses"] = [container]
+        known = remembered(known, [item], NOW_S)
+        (pod,) = marked(read_pods([item]), [item], NOW_S, known)
+        assert pod.looping is loops
+    assert remembered(known, [], NOW_S) == {}

@@ -150,12 +150,24 @@ def test_the_replicas_of_the_proxy_are_declared_those_of_the_engines_never() -> 
     assert "replicas" not in made["Deployment", "chat"]["spec"]
 
 
-def test_without_a_proxy_what_it_consists_of_is_surplus() -> None:
-    proxied, direct = given(SIMULATED), given({**SIMULATED, "routing": {"mode": "Service"}})
-    made = {(c["kind"], c["metadata"]["name"]) for c in children(proxied)}
-    kept = {(c["kind"], c["metadata"]["name"]) for c in children(direct)}
-    assert desired.surplus(proxied) == ()
-    assert set(desired.surplus(direct)) == made - kept
+PROXY_PARTS = {("ConfigMap", "chat-proxy"), ("Deployment", "chat-proxy")}
+
+
+@pytest.mark.parametrize("found", [(), ("ConfigMap",), ("ConfigMap", "Deployment")])
+def test_a_proxy_that_is_done_without_is_at_rest_as_far_as_it_is_there(
+    found: tuple[str, ...],
+) -> None:
+    direct = {**SIMULATED, "routing": {"mode": "Service"}}
+    made = by_kind(direct, proxy_found=frozenset(found))
+    assert made.keys() & PROXY_PARTS == {(kind, "chat-proxy") for kind in found}
+    if "Deployment" in found:
+        spec_ = made["Deployment", "chat-proxy"]["spec"]
+        assert spec_ == {**by_kind(SIMULATED)["Deployment", "chat-proxy"]["spec"], "replicas": 0}
+
+
+def test_the_replicas_of_a_proxy_that_someone_else_scales_are_not_declared() -> None:
+    made = by_kind(SIMULATED, proxy_replicas=None)["Deployment", "chat-proxy"]["spec"]
+    assert "replicas" not in made
 
 
 def test_the_service_leads_to_the_engines_until_an_awaited_proxy_serves() -> None:

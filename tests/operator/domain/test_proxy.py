@@ -21,6 +21,33 @@ PIECES = 10
 SPEC = spec(rollout={"drainSeconds": 60})
 
 
+OWNED = {"manager": "paceline", "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+OTHERS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("number", "entries", "declared"),
+    [
+        (0, [OWNED], 1),
+        (0, [OTHERS], 1),
+        (1, [OWNED], 1),
+        (1, [OTHERS], None),
+        (2, [OTHERS], None),
+        (2, [OWNED], None),
+        (2, [], None),
+    ],
+)
+def test_replicas_above_none_are_whose_who_wrote_them(
+    number: int, entries: list[dict[str, object]], declared: int | None
+) -> None:
+    live = {"metadata": {"managedFields": entries}, "spec": {"replicas": number}}
+    assert proxy.replicas(live) == declared
+
+
+def test_a_proxy_that_is_missing_is_made_with_one() -> None:
+    assert proxy.replicas(None) == 1
+
+
 def test_haproxy_accepts_the_configuration(tmp_path: Path) -> None:
     file = tmp_path / "haproxy.cfg"
     file.write_text(proxy.config("chat", "team-a", SPEC))

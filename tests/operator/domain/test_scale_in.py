@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,6 +51,13 @@ def test_what_drains_without_our_mark_strays(
     one = pod("a", **given_)
     drains = {} if state is None else {"uid-a": state}
     assert strays((one, pod("b")), drains, ()) == ((one,) if is_stray else ())
+
+
+@pytest.mark.parametrize("drain", [ANNOUNCED, BUSY, DONE])
+def test_an_engine_that_is_ending_strays_not(drain: DrainState) -> None:
+    one = pod("a", ready=False)
+    assert strays((one,), {"uid-a": drain}, ()) == (one,)
+    assert strays((one,), {"uid-a": replace(drain, terminal=True)}, ()) == ()
 
 
 def test_what_is_about_to_be_drained_strays_not() -> None:

@@ -73,6 +73,32 @@ READY: list[tuple[str, Sight, tuple[ConditionStatus, str]]] = [
         ),
         (FALSE, "ErrImagePull"),
     ),
+    (
+        "a proxy in a loop that serves for a moment",
+        sight(wanted=1, pods=(A,), proxy_problem=Problem("CrashLoop", "exit code 1")),
+        (FALSE, "CrashLoop"),
+    ),
+    (
+        "one proxy more without room",
+        sight(wanted=1, pods=(A,), proxy_problem=Problem("Unschedulable", "no room")),
+        (TRUE, "PodsReady"),
+    ),
+    (
+        "an only proxy without room",
+        sight(wanted=1, pods=(A,), proxy_ready=False,
+              proxy_problem=Problem("Unschedulable", "no room")),
+        (FALSE, "Unschedulable"),
+    ),
+    (
+        "the Service leads past a proxy that is awaited",
+        sight(wanted=1, pods=(A,), proxy_ready=False, proxy_awaited=True),
+        (TRUE, "PodsReady"),
+    ),
+    (
+        "refused, and serves as it did",
+        sight(wanted=1, pods=(A,), template_hash="", refused=Problem("NameTaken", "x")),
+        (TRUE, "PodsReady"),
+    ),
     ("old template only", sight(wanted=1, pods=(replace(A, template_hash="o"),)),
      (FALSE, "RollingOut")),
     ("refused, nothing serves", sight(wanted=1, refused=Problem("UnsupportedModel", "x")),
@@ -157,6 +183,17 @@ STALLED: list[tuple[str, Sight, str | None]] = [
         ),
         "CrashLoop",
     ),
+    (
+        "a proxy that kept ending and holds now",
+        sight(wanted=1, pods=(A,), proxy_stuck=True),
+        None,
+    ),
+    (
+        "one proxy more without room",
+        sight(wanted=1, pods=(A,), proxy_stuck=True,
+              proxy_problem=Problem("Unschedulable", "no room")),
+        None,
+    ),
     ("a proxy that is merely late", sight(wanted=1, proxy_ready=False, proxy_stuck=True), None),
 ]  # fmt: skip
 
@@ -165,6 +202,25 @@ STALLED: list[tuple[str, Sight, str | None]] = [
 def test_stalled_by_what_keeps_ending(seen: Sight, reason: str | None) -> None:
     verdict = verdicts.stalled(seen)
     assert (None if verdict is None else verdict.reason) == reason
+
+
+@pytest.mark.parametrize("stuck", [True, False])
+@pytest.mark.parametrize("serves", [True, False])
+@pytest.mark.parametrize("reason", ["CrashLoop", "ErrImagePull", "Unschedulable", None])
+def test_what_is_stalled_by_its_proxy_is_not_ready(
+    reason: str | None, serves: bool, stuck: bool
+) -> None:
+    problem = None if reason is None else Problem(reason, "x")
+    seen = sight(wanted=1, pods=(A,), proxy_ready=serves, proxy_stuck=stuck, proxy_problem=problem)
+    stalled, ready = verdicts.stalled(seen), verdicts.ready(seen)
+    assert stalled is None or ready.status is FALSE
+
+
+def test_a_proxy_that_is_awaited_is_under_way() -> None:
+    found = verdicts.reconciling(sight(wanted=1, pods=(A,), proxy_ready=False, proxy_awaited=True))
+    assert found is not None
+    assert found.reason == "ProxyStarting"
+    assert found.message.endswith("until then the Service leads to the engines")
 
 
 def test_a_crash_loop_is_told_with_its_own_words() -> None:
@@ -259,6 +315,20 @@ def test_conflict_tells_of_drains_by_someone_else(given: dict[str, Any], reason:
     verdict = verdicts.conflict(sight(**given))
     assert (verdict.status, verdict.reason) == (TRUE, reason)
     assert "drained by someone else lately and taken back into service: a, b" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({}, "ForeignChange"),
+        ({"strayed": ("a",)}, "ForeignChange"),
+        ({"yielded": {"replicas": "kubectl"}}, "ForeignWriter"),
+    ],
+)
+def test_conflict_tells_who_changes_children(given: dict[str, Any], reason: str) -> None:
+    verdict = verdicts.conflict(sight(contested=("Service chat by argocd",), **given))
+    assert (verdict.status, verdict.reason) == (TRUE, reason)
+    assert "at most once a minute: Service chat by argocd" in verdict.message
 
 
 def test_a_drain_that_is_to_be_undone_is_under_way() -> None:

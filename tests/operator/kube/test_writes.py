@@ -14,7 +14,7 @@ from paceline_operator.domain import tunables
 from paceline_operator.domain.desired import Owner, RenderInput, children
 from paceline_operator.domain.names import ANNOTATION_APPLIED
 from paceline_operator.domain.ownership import foreign_owner, is_claimed
-from paceline_operator.kube.apply import ForeignChildError, apply, remove, write_status
+from paceline_operator.kube.apply import ForeignChildError, apply, write_status
 from paceline_operator.kube.client import KubeClient, load_configuration
 from paceline_operator.kube.errors import (
     ConflictError,
@@ -211,23 +211,6 @@ async def test_a_deployment_is_made_with_its_replicas_and_they_are_nobodys(
     assert made["spec"]["replicas"] == replicas
     assert not is_claimed(made)
     assert not (await apply(client, manifest, made)).written
-
-
-async def test_a_child_is_removed_only_as_it_was_seen(
-    client: KubeClient, service: dict[str, Any], fleets: FleetApi
-) -> None:
-    name = service["metadata"]["name"]
-    manifest = rendered(service)[f"ConfigMap/{name}-proxy"]
-    old = (await apply(client, manifest, None)).child
-    path = CONFIG_MAP.path("default", f"{name}-proxy")
-    fleets.rest.call("PATCH", path, {"metadata": {"labels": {"x": "y"}}}, MERGE)
-    with pytest.raises(ConflictError):
-        await remove(client, CONFIG_MAP, old)
-    now = fleets.rest.call("GET", path)
-    assert now.status == 200
-    await remove(client, CONFIG_MAP, now.body)
-    assert fleets.rest.call("GET", path).status == 404
-    await remove(client, CONFIG_MAP, now.body)
 
 
 async def test_apply_over_an_older_state_fails(

@@ -408,27 +408,30 @@ def test_a_resolved_replace_stays() -> None:
     assert rolling == {"maxSurge": 0, "maxUnavailable": 1}
 
 
-PROXY_CHILDREN = {("Deployment", "chat-proxy"), ("ConfigMap", "chat-proxy")}
-
-
 @pytest.mark.parametrize(
-    ("mode", "owner", "removed"),
-    [("Service", "u", PROXY_CHILDREN), ("Service", "other", set()), ("Proxy", "u", set())],
-    ids=["not wanted", "not ours", "wanted"],
+    ("mode", "found", "replicas"),
+    [
+        ("Service", {"replicas": 2}, 0),
+        ("Service", None, "none"),
+        ("Proxy", None, 1),
+        ("Proxy", {"replicas": 0}, 1),
+        ("Proxy", {"replicas": 1}, None),
+        ("Proxy", {"replicas": 2}, None),
+    ],
+    ids=["not wanted", "none there", "missing", "scaled to 0", "theirs", "scaled to 2"],
 )
-def test_a_proxy_that_is_not_wanted_any_more_goes(
-    mode: str, owner: str, removed: set[tuple[str, str]]
+def test_the_replicas_of_the_proxy(
+    mode: str, found: dict[str, Any] | None, replicas: int | str | None
 ) -> None:
-    children = {
-        (kind, name): {
-            "kind": kind,
-            "metadata": {"name": name, "ownerReferences": [{"uid": owner}]},
-        }
-        for kind, name in PROXY_CHILDREN | {("ConfigMap", "chat-tunables"), ("ConfigMap", "mine")}
-    }
     wanted = spec(**OFF, replicas=2, routing={"mode": mode})
-    plan = decide(seen(spec=wanted, children=children), PLATFORM, is_due=False)
-    assert {(c["kind"], c["metadata"]["name"]) for c in plan.surplus} == removed
+    proxy = None if found is None else {"metadata": {"name": "chat-proxy"}, "spec": found}
+    children = {} if proxy is None else {("Deployment", "chat-proxy"): proxy}
+    plan = decide(seen(spec=wanted, children=children, proxy=proxy), PLATFORM, is_due=False)
+    made = {(c["kind"], c["metadata"]["name"]): c for c in plan.children}
+    if replicas == "none":
+        assert ("Deployment", "chat-proxy") not in made
+        return
+    assert made["Deployment", "chat-proxy"]["spec"].get("replicas") == replicas
 
 
 @pytest.mark.parametrize(
@@ -439,7 +442,7 @@ def test_a_proxy_that_is_not_wanted_any_more_goes(
 def test_where_the_service_leads(component: str | None, ready: int, leads_to: str) -> None:
     live = {} if component is None else {"spec": {"selector": selector("chat", component)}}
     children = {("Service", "chat"): live} if live else {}
-    proxy = {"status": {"readyReplicas": ready}}
+    proxy = {"metadata": {}, "spec": {}, "status": {"readyReplicas": ready}}
     plan = decide(seen(children=children, proxy=proxy), PLATFORM, is_due=False)
     service = next(c for c in plan.children if c["metadata"]["name"] == "chat")
     assert service["spec"]["selector"] == selector("chat", leads_to)

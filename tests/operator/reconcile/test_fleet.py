@@ -187,15 +187,19 @@ def test_a_drained_pod_that_another_left_for_is_taken_back(
     "status says so",
     report="a drain begun at an engine's admin port by a stranger was never undone",
 )
-@pytest.mark.parametrize("case", ["settled", "replicas left to another"])
+@pytest.mark.parametrize(
+    ("name", "is_left"),
+    [("stranger", False), ("stranger-beside-hpa", True)],
+    ids=["settled", "replicas left to another"],
+)
 def test_a_drain_by_a_stranger_is_undone_and_told(
-    fleets: FleetApi, operator: OperatorProcess, tmp_path: Path, case: str
+    fleets: FleetApi, operator: OperatorProcess, tmp_path: Path, name: str, is_left: bool
 ) -> None:
-    rest, name = fleets.rest, f"stranger-{len(case)}"
+    rest = fleets.rest
     with ExitStack() as stack:
         token, pods = start(fleets, operator, stack, tmp_path, name)
         operator.eventually(lambda: status(rest, name)["budget"]["acknowledged"] == 2)
-        if case != "settled":
+        if is_left:
             stack.callback(rest.call, "DELETE", hpa(rest, name))
             operator.eventually(lambda: condition(rest, name, "Conflict")["status"] == "True")
         assert admin(pods[0], token, "/admin/drain", "POST")["phase"] == "announced"

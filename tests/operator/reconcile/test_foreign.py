@@ -83,33 +83,139 @@ def test_a_fleet_is_made_with_its_replicas(
 
 
 @pytest.mark.behaviour(
-    "routing is changed to and fro: what the proxy consists of goes and comes back, and the "
-    "Service leads to it only once it serves",
-    report="changed from Proxy to Service, the proxy's Deployment and ConfigMap were left behind",
+    "routing is changed to and fro: the proxy is scaled to 0 and kept, and the Service leads to it "
+    "again only once it serves",
+    report="to take a proxy away, the operator could delete any Deployment and ConfigMap",
 )
 def test_routing_to_and_fro(fleets: FleetApi, operator: OperatorProcess) -> None:
     name = "routed"
-    proxy = [f"{DEPLOYMENTS}/{name}-proxy", f"{CORE}/configmaps/{name}-proxy"]
-    others = [path for path in paths(name) if path not in proxy]
+    proxy, config = f"{DEPLOYMENTS}/{name}-proxy", f"{CORE}/configmaps/{name}-proxy"
     create(fleets, operator, name)
     operator.eventually(lambda: len(versions(fleets.rest, name)) == len(paths(name)))
-    mine = {
-        "metadata": {"name": f"{name}-mine", "labels": get(fleets, proxy[1])["metadata"]["labels"]}
-    }
-    assert fleets.rest.call("POST", f"{CORE}/configmaps", mine).status == 201
+    known = {path: get(fleets, path)["metadata"]["uid"] for path in (proxy, config)}
+    # Even of a proxy that someone else has scaled.
+    fleets.server.kubectl("scale", "deployment", f"{name}-proxy", "--replicas=2")
 
     patch(fleets, f"{COLLECTION}/{name}", {"spec": {"routing": {"mode": "Service"}}})
-    operator.eventually(lambda: not set(proxy) & set(versions(fleets.rest, name)), SOON_S)
-    assert set(versions(fleets.rest, name)) == set(others)
-    assert get(fleets, f"{CORE}/configmaps/{name}-mine")["metadata"]["name"] == f"{name}-mine"
+    operator.eventually(lambda: get(fleets, proxy)["spec"]["replicas"] == 0, SOON_S)
     assert leads_to(fleets, name) == "engine"
+    assert {path: get(fleets, path)["metadata"]["uid"] for path in known} == known
 
     patch(fleets, f"{COLLECTION}/{name}", {"spec": {"routing": {"mode": "Proxy"}}})
-    operator.eventually(lambda: len(versions(fleets.rest, name)) == len(paths(name)), SOON_S)
+    operator.eventually(lambda: get(fleets, proxy)["spec"]["replicas"] == 1, SOON_S)
     assert leads_to(fleets, name) == "engine"
     serving = {"status": {"replicas": 1, "readyReplicas": 1}}
-    patch(fleets, f"{DEPLOYMENTS}/{name}-proxy/status", serving)
+    patch(fleets, f"{proxy}/status", serving)
     operator.eventually(lambda: leads_to(fleets, name) == "proxy", SOON_S)
+
+
+def test_what_is_deleted_of_a_proxy_at_rest_is_not_made_anew(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    name = "tidied"
+    proxy, config = f"{DEPLOYMENTS}/{name}-proxy", f"{CORE}/configmaps/{name}-proxy"
+    create(fleets, operator, name)
+    patch(fleets, f"{COLLECTION}/{name}", {"spec": {"routing": {"mode": "Service"}}})
+    operator.eventually(lambda: get(fleets, proxy)["spec"]["replicas"] == 0, SOON_S)
+    for path in (proxy, config):
+        assert fleets.rest.call("DELETE", path).status == 200
+    # A change that it acts upon after that.
+    patch(fleets, f"{COLLECTION}/{name}", {"spec": {"replicas": 3}})
+    operator.eventually(lambda: replicas(fleets.rest, name) == 3, SOON_S)
+    assert {proxy, config} & set(versions(fleets.rest, name)) == set()
+
+
+@pytest.mark.behaviour(
+    "replicas that someone gives the proxy stay, a change of its template included; only a proxy "
+    "of none is given one",
+    report="a proxy scaled to 2 was cut to 1, and an autoscaler on it was fought without end",
+)
+def test_the_proxys_replicas_are_whose_who_scales_it(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    name = "scaled"
+    proxy = f"{DEPLOYMENTS}/{name}-proxy"
+    create(fleets, operator, name)
+    operator.eventually(lambda: len(versions(fleets.rest, name)) == len(paths(name)))
+
+    def config_of() -> str:
+        template = get(fleets, proxy)["spec"]["template"]
+        return str(template["metadata"]["annotations"]["paceline.dev/config"])
+
+    for number, drain_s in ((2, 61), (3, 62), (1, 63), (4, 64)):
+        before = config_of()
+        fleets.server.kubectl("scale", "deployment", f"{name}-proxy", f"--replicas={number}")
+        rollout = {"rollout": {"drainSeconds": drain_s}}
+        patch(fleets, f"{COLLECTION}/{name}", {"spec": rollout})
+        operator.eventually(lambda before=before: config_of() != before, SOON_S)
+        assert get(fleets, proxy)["spec"]["replicas"] == number
+    fleets.server.kubectl("scale", "deployment", f"{name}-proxy", "--replicas=0")
+    operator.eventually(lambda: get(fleets, proxy)["spec"]["replicas"] == 1, SOON_S)
+    assert condition(fleets.rest, name, "Conflict")["status"] == "False"
+
+
+@pytest.mark.behaviour(
+    "whoever takes the same field again and again is named, and answered once a minute",
+    report="two writers of one field wrote without end, ten times a second",
+)
+def test_a_field_that_is_taken_again_and_again(fleets: FleetApi, operator: OperatorProcess) -> None:
+    name = "contested"
+    create(fleets, operator, name)
+    path = f"{CORE}/services/{name}-pods"
+    operator.eventually(lambda: len(versions(fleets.rest, name)) == len(paths(name)))
+    known = get(fleets, path)["metadata"]["labels"]["app.kubernetes.io/name"]
+
+    def label() -> str:
+        return str(get(fleets, path)["metadata"]["labels"]["app.kubernetes.io/name"])
+
+    for _ in range(2):
+        patch(fleets, path, {"metadata": {"labels": {"app.kubernetes.io/name": "theirs"}}})
+        operator.eventually(lambda: label() == known, SOON_S)
+    assert condition(fleets.rest, name, "Conflict")["status"] == "False"
+    patch(fleets, path, {"metadata": {"labels": {"app.kubernetes.io/name": "theirs"}}})
+    operator.eventually(
+        lambda: condition(fleets.rest, name, "Conflict")["reason"] == "ForeignChange", SOON_S
+    )
+    said = condition(fleets.rest, name, "Conflict")["message"]
+    assert f"Service {name}-pods by stranger" in said
+    assert label() == "theirs"
+    # It is only that which waits: another child, and a change of ours, are written at once.
+    other = f"{CORE}/services/{name}"
+    patch(fleets, other, {"spec": {"selector": {"x": "y"}}})
+    operator.eventually(lambda: "x" not in get(fleets, other)["spec"]["selector"], SOON_S)
+
+
+@pytest.mark.behaviour(
+    "a reference to its service that someone removes from a child is put back",
+    report="a child without its ownerReference was NameTaken, and a fleet that served not Ready",
+)
+def test_a_reference_that_someone_removes_is_put_back(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    name = "unowned"
+    create(fleets, operator, name)
+    operator.eventually(lambda: len(versions(fleets.rest, name)) == len(paths(name)))
+    token = get(fleets, f"{CORE}/secrets/{name}-admin")["data"]
+    for path in paths(name)[1:]:
+        before = get(fleets, path)["metadata"]
+        patch(fleets, path, {"metadata": {"ownerReferences": None}})
+        operator.eventually(
+            lambda path=path, before=before: (
+                get(fleets, path)["metadata"].get("ownerReferences") == before["ownerReferences"]
+            ),
+            SOON_S,
+        )
+        assert get(fleets, path)["metadata"]["uid"] == before["uid"]
+    assert get(fleets, f"{CORE}/secrets/{name}-admin")["data"] == token
+    # One that has another controller by now is theirs.
+    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x", "controller": True}
+    path = f"{CORE}/configmaps/{name}-tunables"
+    patch(fleets, path, {"metadata": {"ownerReferences": [theirs]}})
+    operator.eventually(
+        lambda: condition(fleets.rest, name, "Stalled")["reason"] == "NameTaken", SOON_S
+    )
+    (left,) = get(fleets, path)["metadata"]["ownerReferences"]
+    assert left["uid"] == "x"
 
 
 def leads_to(fleets: FleetApi, name: str) -> str:
@@ -151,7 +257,8 @@ def test_what_someone_writes_on_children_is_put_back(
     fleets.server.kubectl("scale", "deployment", f"{name}-proxy", "--replicas=0")
     for path, spec in before.items():
         operator.eventually(lambda path=path, spec=spec: get(fleets, path)["spec"] == spec, SOON_S)
-    # Nor what someone writes into the status, which takes rights that users do not have.
+    # Nor, while it runs, what someone writes into the status. A process that follows believes
+    # that; it takes a right that the chart gives the operator alone.
     forged = {"status": {"memory": {"engines": {"image": "evil:1", "startup": known["startup"]}}}}
     patch(fleets, f"{COLLECTION}/{name}/status", forged)
     operator.eventually(lambda: status(fleets.rest, name)["memory"]["engines"] == known, SOON_S)

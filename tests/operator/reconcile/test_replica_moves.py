@@ -1,13 +1,20 @@
-"""What is said of a write to `/scale`."""
+"""What is said of a write to `/scale`, and how drains by strangers are undone."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from paceline_operator.domain.scale_in import Moves
-from paceline_operator.reconcile.replica_moves import carry_out
+from paceline_operator.kube.client import Object
+from paceline_operator.kube.resource import POD
+from paceline_operator.reconcile.engine_admin import RefusedError
+from paceline_operator.reconcile.replica_moves import carry_out, due_strays, retrieve
+from paceline_operator.reconcile.session import dump_strays, load_strays
 from tests.operator.reconcile.test_decide import seen
 from tests.operator.reconcile.test_tick import (
     KEY,
@@ -16,6 +23,9 @@ from tests.operator.reconcile.test_tick import (
     ObedientEngines,
     made_context,
 )
+from tests.support.fleet import NOW_S, pod
+
+STRAY = pod("stray", ready=False, ip="10.0.0.9", incarnation="uid-stray/0")
 
 
 @pytest.mark.parametrize(
@@ -29,3 +39,91 @@ async def test_only_a_write_that_changes_replicas_is_told_as_a_scaling(
         await carry_out(ctx, ctx.session(KEY), seen(), Moves(scale=replicas))
     assert caplog.messages == said
     assert ctx.session(KEY).target == replicas
+
+
+class DrainedEngines(ObedientEngines):
+    """Engines that somebody drains; `status` is how they refuse to be taken back, 0 for not."""
+
+    def __init__(self, status: int = 0) -> None:
+        super().__init__()
+        self.status = status
+        self.undone = 0
+
+    @override
+    async def undo_drain(self, ip: str, token: str) -> None:
+        self.undone += 1
+        if self.status:
+            raise RefusedError("refused", self.status)
+
+
+class TellingApi(FailingApi):
+    """An API server that keeps what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = 0
+
+    @override
+    async def write(self, method: str, path: str, body: Any, **query: str) -> Object:
+        self.told += "/events" in path
+        return await super().write(method, path, body, **query)
+
+
+@pytest.mark.behaviour(
+    "whoever drains an engine again and again is answered and told of once a minute",
+    report="against a stranger who drains in a loop the operator undid once a second",
+)
+async def test_a_stranger_in_a_loop_is_answered_once_a_minute() -> None:
+    api, engines = TellingApi(), DrainedEngines()
+    ctx = made_context(api, engines, NoMetrics())
+    session, undone, told = ctx.session(KEY), [], []
+    for second in range(200):
+        now = replace(seen(pods=(STRAY,)), now_s=NOW_S + second)
+        before = engines.undone, api.told
+        await retrieve(ctx, session, now, (STRAY,))
+        undone += [second] * (engines.undone - before[0])
+        told += [second] * (api.told - before[1])
+    assert undone == [0, 1, 61, 121, 181]
+    assert told == [0, 61, 121, 181]
+    assert session.strayed(NOW_S + 200) == ("stray",)
+    # Asked again, it says the same.
+    assert session.strayed(NOW_S + 10_000) == ()
+    assert session.strayed(NOW_S + 200) == ("stray",)
+
+
+@pytest.mark.parametrize(("status", "is_left"), [(409, True), (401, False)])
+async def test_an_engine_that_refuses_as_it_is_ending_is_left_alone(
+    status: int, is_left: bool
+) -> None:
+    ctx = made_context(FailingApi(), DrainedEngines(status), NoMetrics())
+    session = ctx.session(KEY)
+    await retrieve(ctx, session, seen(pods=(STRAY,)), (STRAY,))
+    assert session.ending == ({STRAY.incarnation} if is_left else set())
+    assert session.strayed(NOW_S) == ()
+    # Its next process is another one.
+    again = replace(STRAY, incarnation="uid-stray/1")
+    await retrieve(ctx, session, seen(pods=(again,)), ())
+    assert session.ending == set()
+
+
+async def test_a_mark_on_an_engine_that_is_ending_is_taken_off() -> None:
+    api, engines = FailingApi(), DrainedEngines(409)
+    ctx = made_context(api, engines, NoMetrics())
+    marked = replace(STRAY, draining_since_s=NOW_S - 60)
+    await carry_out(ctx, ctx.session(KEY), seen(pods=(marked,)), Moves(undo=(marked,)))
+    assert ctx.store.keys(POD) == [("d", "chat")]
+
+
+def test_what_is_due_is_looked_at_soon() -> None:
+    session = made_context(FailingApi(), DrainedEngines(), NoMetrics()).session(KEY)
+    assert due_strays(session, (STRAY,), NOW_S) == (STRAY,)
+
+
+def test_who_was_drained_survives_the_process() -> None:
+    strays = {"u": ("a", NOW_S), "v": ("b", NOW_S - 5)}
+    assert load_strays({"strays": dump_strays(strays)}) == strays
+
+
+@pytest.mark.parametrize("stored", [None, {}, {"strays": 3}, {"strays": [{"uid": "u"}]}, []])
+def test_a_memory_of_strays_that_is_not_understood_is_none(stored: Any) -> None:
+    assert load_strays(stored) == {}

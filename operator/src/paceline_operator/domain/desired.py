@@ -63,6 +63,9 @@ class RenderInput:
             start-up part is unchanged, so that a new default restarts nothing.
         surge_blocked: Whether the scheduler has no room for one more pod in a rollout.
         proxy_awaited: Whether the Service leads to the engines until the proxy serves.
+        proxy_replicas: Replicas to declare for the proxy, None where someone else's stand.
+        proxy_found: Kinds of what there is of a proxy; where the spec does without one, that is
+            kept in rest, and nothing is made anew.
     """
 
     owner: Owner
@@ -73,6 +76,8 @@ class RenderInput:
     pinned: Pinned = field(default_factory=Pinned)
     surge_blocked: bool = False
     proxy_awaited: bool = False
+    proxy_replicas: int | None = proxy.REPLICAS
+    proxy_found: frozenset[str] = frozenset()
 
 
 def children(given: RenderInput) -> list[dict[str, Any]]:
@@ -84,18 +89,7 @@ def children(given: RenderInput) -> list[dict[str, Any]]:
     overlay.check_depth(given.spec.template or {})
     arguments.check(given.spec)
     common = [_secret(given), _tunables(given), _headless(given), _service(given)]
-    manifests = [*common, _engines(given)]
-    if given.spec.routing.mode is RoutingMode.PROXY:
-        manifests += _proxy(given)
-    return manifests
-
-
-def surplus(given: RenderInput) -> tuple[tuple[str, str], ...]:
-    """Kind and name of children that this spec does without, though another had them made."""
-    if given.spec.routing.mode is RoutingMode.PROXY:
-        return ()
-    name = derive(given.owner.name, PROXY)
-    return ("Deployment", name), ("ConfigMap", name)
+    return [*common, _engines(given), *_proxy(given)]
 
 
 def pinned(given: RenderInput) -> Pinned:
@@ -196,15 +190,24 @@ def _engines(given: RenderInput) -> dict[str, Any]:
 
 
 def _proxy(given: RenderInput) -> list[dict[str, Any]]:
-    name = derive(given.owner.name, PROXY)
+    """What the proxy consists of; at rest, only as far as it is there."""
     text = proxy.config(given.owner.name, given.owner.namespace, given.spec)
-    config = _object(given, "v1", "ConfigMap", name, PROXY)
-    manifest = _object(given, "apps/v1", "Deployment", name, PROXY)
+    config = _object(given, "v1", "ConfigMap", derive(given.owner.name, PROXY), PROXY)
+    made = [{**config, "data": {proxy.CONFIG_FILE: text}}, _proxy_deployment(given, digest(text))]
+    if given.spec.routing.mode is RoutingMode.PROXY:
+        return made
+    return [each for each in made if each["kind"] in given.proxy_found]
+
+
+def _proxy_deployment(given: RenderInput, config_digest: str) -> dict[str, Any]:
+    name = derive(given.owner.name, PROXY)
+    is_wanted = given.spec.routing.mode is RoutingMode.PROXY
+    replicas = given.proxy_replicas if is_wanted else proxy.AT_REST
     spec: Mapping[str, Any] = {
-        "replicas": proxy.REPLICAS,
+        **({} if replicas is None else {"replicas": replicas}),
         "selector": {"matchLabels": selector(given.owner.name, PROXY)},
         "strategy": rollout.deployment_strategy(RolloutStrategy.SURGE),
         "revisionHistoryLimit": 1,
-        "template": proxy.template(given.owner.name, given.spec, given.platform, digest(text)),
+        "template": proxy.template(given.owner.name, given.spec, given.platform, config_digest),
     }
-    return [{**config, "data": {proxy.CONFIG_FILE: text}}, {**manifest, "spec": spec}]
+    return {**_object(given, "apps/v1", "Deployment", name, PROXY), "spec": spec}

@@ -29,12 +29,25 @@ def is_own(entry: Mapping[str, Any]) -> bool:
 
 def holds(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
     """True where the operator owns all that the manifest declares."""
-    entries = live["metadata"].get("managedFields") or ()
-    owned = next((each.get("fieldsV1") or {} for each in entries if is_own(each)), {})
-    metadata = manifest["metadata"]
+    owned, metadata = _owned(live), manifest["metadata"]
     declared = {key: value for key, value in manifest.items() if key not in _IDENTITY}
     described = {key: metadata[key] for key in _DECLARED_METADATA if key in metadata}
     return _all_held(declared, owned) and _all_held(described, owned.get("f:metadata", {}))
+
+
+def owns(live: Mapping[str, Any], *path: str) -> bool:
+    """Whether the operator owns a field of an object, given as keys of `fieldsV1`."""
+    owned = _owned(live)
+    for key in path:
+        if key not in owned:
+            return False
+        owned = owned[key]
+    return True
+
+
+def _owned(live: Mapping[str, Any]) -> Mapping[str, Any]:
+    entries = live["metadata"].get("managedFields") or ()
+    return next((each.get("fieldsV1") or {} for each in entries if is_own(each)), {})
 
 
 def _held(value: Any, owned: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ false at the start of a drain. Answers of engines pass through as they are, 429 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
@@ -18,6 +19,7 @@ from paceline_operator.domain.contract import (
     STOP_MARGIN_SECONDS,
     HealthPath,
 )
+from paceline_operator.domain.field_set import owns
 from paceline_operator.domain.names import PROXY, derive, labels
 from paceline_operator.domain.overlay import lay_over
 from paceline_operator.domain.platform import Platform
@@ -25,6 +27,8 @@ from paceline_operator.domain.pod import container_security, pod_security
 
 MAX_SERVERS = 64
 REPLICAS = 1
+AT_REST = 0
+"""Replicas of a proxy that is done without: it goes with its service, or is wanted again."""
 CONFIG_DIR = "/etc/paceline/proxy"
 CONFIG_FILE = "haproxy.cfg"
 
@@ -78,6 +82,21 @@ frontend health
     http-request return status 503 if {{ path {ready} }} {{ nbsrv(engines) lt 1 }}
     http-request return status 200 content-type text/plain string "ok"
 """
+
+
+def replicas(live: Mapping[str, Any] | None) -> int | None:
+    """Replicas to declare for a proxy that is wanted; None to leave them as they are.
+
+    Only none at all breaks serving. A number above is that of whoever wrote it, an autoscaler
+    for instance, and stays; ours is given up the moment someone else's replaces it.
+
+    Args:
+        live: The proxy's Deployment as last seen, None where there is none.
+    """
+    number = REPLICAS if live is None else int(live["spec"].get("replicas", REPLICAS))
+    if live is None or number == AT_REST:
+        return REPLICAS
+    return REPLICAS if number == REPLICAS and owns(live, "f:spec", "f:replicas") else None
 
 
 def config(name: str, namespace: str, spec: InferenceServiceSpec) -> str:

@@ -31,11 +31,19 @@ class Waiting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DrainState:
-    """What an engine says of its drain."""
+    """What an engine says of its drain.
+
+    Attributes:
+        refusing: Whether new requests are refused.
+        announced: Whether they are still taken, though it is unready.
+        empty: Whether no request runs.
+        terminal: Whether its process ends after it: such a drain is nobody's to undo.
+    """
 
     refusing: bool
     announced: bool
     empty: bool
+    terminal: bool = False
 
     @property
     def active(self) -> bool:
@@ -101,6 +109,9 @@ def strays(
 ) -> tuple[PodView, ...]:
     """Pods that drain though the operator asked for none: a pod is marked before it is asked.
 
+    An engine that was told to end, by its kubelet or a node that shuts down, drains as well; its
+    container is started anew, and there is nothing to undo.
+
     Args:
         pods: All pods that exist.
         drains: UID -> state of its drain.
@@ -114,6 +125,7 @@ def strays(
         and pod not in begin
         and (state := drains.get(pod.uid)) is not None
         and state.active
+        and not state.terminal
     )
 
 

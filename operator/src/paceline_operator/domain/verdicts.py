@@ -29,7 +29,8 @@ class Sight:
         was_ready: Condition `Ready` before.
         ready_before: Ready pods at the pass before.
         proxy_ready: Whether the proxy serves; True where there is none.
-        proxy_problem: What keeps it from serving.
+        proxy_awaited: Whether the Service leads to the engines until it does.
+        proxy_problem: What keeps its pods from serving.
         proxy_stuck: Whether that needs a person.
         refused: Why the spec cannot be served as written.
         stuck: The Deployment has given up waiting for progress.
@@ -38,6 +39,7 @@ class Sight:
         yielded: Knob -> writer it has yielded to.
         strays: Pods that somebody else drains.
         strayed: Pods that somebody else drained lately.
+        contested: Children that somebody else changes again and again, and who.
         tick: What the autopilot said, None where it did not run.
         settling: Whether the process took over so lately that not knowing is no news.
     """
@@ -49,6 +51,7 @@ class Sight:
     was_ready: bool = False
     ready_before: int = 0
     proxy_ready: bool = True
+    proxy_awaited: bool = False
     proxy_problem: Problem | None = None
     proxy_stuck: bool = False
     refused: Problem | None = None
@@ -58,6 +61,7 @@ class Sight:
     yielded: Mapping[str, str] = field(default_factory=dict)
     strays: tuple[str, ...] = ()
     strayed: tuple[str, ...] = ()
+    contested: tuple[str, ...] = ()
     tick: Tick | None = None
     settling: bool = False
 
@@ -80,6 +84,13 @@ class Sight:
     def crash_loop(self) -> Problem | None:
         """The crash loop some pods are in, with their count."""
         return self._of(tuple(pod for pod in self.live if pod.looping))
+
+    @property
+    def proxy_ailment(self) -> Problem | None:
+        """What is wrong with the proxy, by the rule for engines: lack of room for more is not."""
+        problem = self.proxy_problem
+        is_only_room = problem is not None and problem.reason == UNSCHEDULABLE and self.proxy_ready
+        return None if is_only_room else problem
 
     def _of(self, pods: tuple[PodView, ...]) -> Problem | None:
         found = [pod.problem for pod in pods if pod.problem is not None]
@@ -106,10 +117,18 @@ def _hindered(sight: Sight) -> Verdict | None:
         return Verdict(FALSE, sight.refused.reason, sight.refused.message)
     if sight.problem is not None and not _is_only_room(sight):
         return Verdict(FALSE, sight.problem.reason, sight.problem.message)
+    # Nobody meets the proxy while the Service leads past it.
+    if sight.proxy_awaited:
+        return None
+    if sight.proxy_ailment is not None:
+        return _of_proxy(FALSE, sight.proxy_ailment)
     if not sight.proxy_ready and count:
-        problem = sight.proxy_problem or Problem("ProxyNotReady", "not ready yet")
-        return Verdict(FALSE, problem.reason, f"proxy: {problem.message}")
+        return _of_proxy(FALSE, Problem("ProxyNotReady", "not ready yet"))
     return None
+
+
+def _of_proxy(status: ConditionStatus, problem: Problem) -> Verdict:
+    return Verdict(status, problem.reason, f"proxy: {problem.message}")
 
 
 def _is_only_room(sight: Sight) -> bool:
@@ -131,7 +150,11 @@ def _served(sight: Sight) -> Verdict:
     if not _serves_enough(sight):
         hint = next((f"; {pod.hint}" for pod in sight.live if pod.hint), "")
         return Verdict(FALSE, "PodsNotReady", f"{count} of {wanted} pods are ready{hint}")
-    if not any(p.ready for p in sight.live if p.template_hash == sight.template_hash):
+    # Where the Deployment is not ours, or nothing is done for now, no template is awaited.
+    is_awaited = sight.refused is None and sight.template_hash
+    if is_awaited and not any(
+        p.ready for p in sight.live if p.template_hash == sight.template_hash
+    ):
         return Verdict(FALSE, "RollingOut", "no pod of the new template serves yet")
     message = "the wanted pods are ready" if count >= wanted else "pods serve while more start"
     if sight.problem is not None:
@@ -148,8 +171,8 @@ def stalled(sight: Sight) -> Verdict | None:
         return Verdict(TRUE, "ProgressDeadlineExceeded", sight.problem.message)
     if sight.rolled_out and sight.crash_loop is not None:
         return Verdict(TRUE, CRASH_LOOP, sight.crash_loop.message)
-    if sight.proxy_stuck and sight.proxy_problem is not None:
-        return Verdict(TRUE, sight.proxy_problem.reason, f"proxy: {sight.proxy_problem.message}")
+    if sight.proxy_stuck and sight.proxy_ailment is not None:
+        return _of_proxy(TRUE, sight.proxy_ailment)
     return None
 
 
@@ -177,7 +200,8 @@ def _short(sight: Sight) -> Verdict | None:
     if len(sight.live) > wanted or any(pod.deleting for pod in sight.pods):
         return Verdict(TRUE, "PodsLeaving", "more pods exist than wanted")
     if not sight.proxy_ready and wanted:
-        return Verdict(TRUE, "ProxyStarting", "the proxy is not ready yet")
+        past = "; until then the Service leads to the engines" if sight.proxy_awaited else ""
+        return Verdict(TRUE, "ProxyStarting", f"the proxy is not ready yet{past}")
     return None
 
 
@@ -232,15 +256,19 @@ def scaling_limited(sight: Sight) -> Verdict:
 
 
 def conflict(sight: Sight) -> Verdict:
-    """Whether a knob has yielded to another writer, or someone else drains pods."""
+    """Whether a knob has yielded to another, or someone else changes children or drains pods."""
     told = "; ".join(f"{knob} is left to {who}" for knob, who in sorted(sight.yielded.items()))
     parts = [f"{told}; resumed 10 minutes after it is gone"] if told else []
+    if sight.contested:
+        what = ", ".join(sight.contested)
+        parts.append(f"changed again and again, put back at most once a minute: {what}")
     if sight.strayed:
         names = ", ".join(sight.strayed)
         parts.append(f"drained by someone else lately and taken back into service: {names}")
     if not parts:
         return Verdict(FALSE, "NoConflict")
-    return Verdict(TRUE, "ForeignWriter" if told else "ForeignDrain", "; ".join(parts))
+    others = "ForeignChange" if sight.contested else "ForeignDrain"
+    return Verdict(TRUE, "ForeignWriter" if told else others, "; ".join(parts))
 
 
 def verdicts(sight: Sight) -> dict[ConditionType, Verdict]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from paceline_operator.domain.belonging import belongs
+from paceline_operator.domain.belonging import is_child
 from paceline_operator.domain.difference import differs, stamped
 from paceline_operator.domain.field_set import holds, is_own
-from paceline_operator.domain.names import ANNOTATION_APPLIED, LABEL_MANAGED_BY, OPERATOR
+from paceline_operator.domain.names import (
+    ANNOTATION_APPLIED,
+    LABEL_MANAGED_BY,
+    LABEL_SERVICE,
+    OPERATOR,
+)
 from paceline_operator.kube.client import APPLY, JSON_PATCH, KubeClient, Object
-from paceline_operator.kube.errors import ConflictError, NotFoundError
+from paceline_operator.kube.errors import ConflictError
 from paceline_operator.kube.resource import BY_KIND, Resource
 
 
@@ -23,7 +29,11 @@ class Applied:
 
 
 async def apply(
-    client: KubeClient, manifest: Object, live: Object | None, replicas: int | None = None
+    client: KubeClient,
+    manifest: Object,
+    live: Object | None,
+    replicas: int | None = None,
+    is_held: Callable[[Object], bool] = lambda _: False,
 ) -> Applied:
     """Bring one child to its manifest.
 
@@ -40,6 +50,7 @@ async def apply(
         live: The child as last seen, None where it does not exist.
         replicas: What a Deployment is made with whose manifest leaves that to `/scale`: a server
             would begin with one pod.
+        is_held: Asked of the live child before it is written again; True leaves it for now.
 
     Raises:
         ConflictError: The child changed meanwhile, or belongs to someone else.
@@ -59,7 +70,7 @@ async def apply(
         )
     else:
         _refuse_foreign(wanted, live)
-        if not differs(wanted, live) and holds(wanted, live):
+        if (not differs(wanted, live) and holds(wanted, live)) or is_held(live):
             return Applied(live, written=False)
     if _is_unfinished(live):
         live = await _disowned(client, kind, live)
@@ -78,23 +89,6 @@ def _is_unfinished(live: Object) -> bool:
     return ANNOTATION_APPLIED not in (metadata.get("annotations") or {}) and not any(
         map(is_own, owners)
     )
-
-
-async def remove(client: KubeClient, kind: Resource, live: Object) -> None:
-    """Delete a child if it still is the one that was seen; its pods end as they always do.
-
-    Raises:
-        ConflictError: It changed meanwhile.
-        KubeError: Any other refusal.
-    """
-    metadata = live["metadata"]
-    seen = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    body = {"preconditions": seen, "propagationPolicy": "Background"}
-    try:
-        path = kind.path(metadata["namespace"], metadata["name"])
-        await client.write("DELETE", path, body)
-    except NotFoundError:
-        return
 
 
 async def _disowned(client: KubeClient, kind: Resource, live: Object) -> Object:
@@ -129,7 +123,7 @@ def _refuse_foreign(wanted: Object, live: Object) -> None:
     owner = wanted["metadata"]["ownerReferences"][0]
     owners = live["metadata"].get("ownerReferences") or []
     kind, name = wanted["kind"], wanted["metadata"]["name"]
-    if belongs(live, owner["uid"]):
+    if is_child({**live, "kind": kind}, owner["uid"], wanted["metadata"]["labels"][LABEL_SERVICE]):
         return
     if any(_same_name(owner, ref) for ref in owners):
         raise ConflictError(f"{kind} {name} of the deleted {owner['name']} is not yet gone")

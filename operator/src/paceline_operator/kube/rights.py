@@ -1,7 +1,7 @@
 """Every right the operator uses, as data: the chart's roles are compared with this list.
 
 `handlers` watch what is listed with `watch`; `kube` and `reconcile` use the other verbs.
-Only children that another spec does without are deleted; all others go with their owner.
+Nothing is deleted: children go with their owner.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ RIGHTS: tuple[Right, ...] = (
     Right(
         "apps",
         "deployments",
-        ("get", "list", "watch", "create", "patch", "delete"),
-        "engine and proxy pods, by server-side apply; deleted: a proxy that is done without",
+        ("get", "list", "watch", "create", "patch"),
+        "engine and proxy pods, by server-side apply",
     ),
     Right("apps", "deployments/scale", ("get", "patch"), "replicas, with resourceVersion"),
     Right(
@@ -46,8 +46,8 @@ RIGHTS: tuple[Right, ...] = (
     Right(
         "",
         "configmaps",
-        ("get", "list", "watch", "create", "patch", "delete"),
-        "tunables and the proxy's configuration, by server-side apply; deleted with the proxy",
+        ("get", "list", "watch", "create", "patch"),
+        "tunables and the proxy's configuration, by server-side apply",
     ),
     Right("", "secrets", ("get", "create", "patch"), "the admin token of each fleet"),
     Right("", "pods", ("get", "list", "watch", "patch"), "readiness, and pod-deletion-cost"),

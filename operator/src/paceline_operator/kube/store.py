@@ -126,10 +126,14 @@ def owner_key(item: Object) -> Key | None:
 
 def _trimmed(kind: Resource, item: Object) -> Object:
     # Managed fields weigh as much as the object; only a Deployment's tell who wrote replicas,
-    # and our own what has been taken from us.
+    # our own what has been taken from us, and the names of others by whom.
     fields = item["metadata"].get("managedFields")
     if kind == DEPLOYMENT or fields is None:
         return item
-    own = [each for each in fields if kind in CHILDREN and is_own(each)]
+    own = [
+        each if is_own(each) else {k: v for k, v in each.items() if k != "fieldsV1"}
+        for each in fields
+        if kind in CHILDREN
+    ]
     metadata = {k: v for k, v in item["metadata"].items() if k != "managedFields"}
     return {**item, "metadata": {**metadata, **({"managedFields": own} if own else {})}}

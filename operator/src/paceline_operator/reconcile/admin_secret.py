@@ -7,7 +7,7 @@ import secrets
 from base64 import b64decode
 
 from paceline_operator.domain.arguments import TOKEN_FILE
-from paceline_operator.domain.belonging import belongs
+from paceline_operator.domain.belonging import is_child
 from paceline_operator.domain.names import derive
 from paceline_operator.domain.pods import Problem
 from paceline_operator.kube.client import Object
@@ -60,7 +60,7 @@ async def refresh(ctx: Context, key: Key, uid: str, session: Session) -> None:
         log.warning("%s/%s: its Secret may not be read: %s", *key, error)
         session.missing_right, session.secret_read_at_s = Problem(MISSING_RIGHT, str(error)), now_s
         return
-    ours = found if found is not None and belongs(found, uid) else None
+    ours = found if found is not None and is_child(found, uid, derive(key[1])) else None
     session.secret, session.secret_read_at_s, session.missing_right = ours, now_s, None
     session.token = _token(ours) or session.token or secrets.token_urlsafe(32)
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from paceline_operator.kube.apply import apply, remove
+from paceline_operator.domain import contest
+from paceline_operator.domain.difference import digest
+from paceline_operator.kube.apply import apply
 from paceline_operator.kube.read import fetch
-from paceline_operator.kube.resource import BY_KIND, DEPLOYMENT, SECRET, Resource
+from paceline_operator.kube.resource import BY_KIND, CHILDREN, DEPLOYMENT, SECRET, Resource
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.observed import Observed
 from paceline_operator.reconcile.session import Session
 
+KINDS = tuple(kind.kind for kind in CHILDREN)
 log = logging.getLogger(__name__)
 
 
@@ -27,7 +31,7 @@ async def bring_about(
 
     Args:
         ctx: Where to.
-        session: Gets the Secret as written.
+        session: Gets the Secret as written, and who contests which child.
         seen: The children as last seen.
         manifests: What they should be, in the order they must exist in.
         replicas: What the engines' Deployment is made with.
@@ -37,6 +41,7 @@ async def bring_about(
         KubeError: Any other refusal.
     """
     written = 0
+    session.contests = contest.pruned(session.contests, seen.now_s)
     for manifest in manifests:
         kind, name = BY_KIND[manifest["kind"]], manifest["metadata"]["name"]
         live = seen.children.get((kind.kind, name))
@@ -48,7 +53,9 @@ async def bring_about(
             dict(manifest),
             None if live is None else dict(live),
             replicas=_at_first(kind, manifest, replicas),
+            is_held=partial(_is_held, session, manifest, seen.now_s),
         )
+        session.applied[kind.kind, name] = digest(manifest)
         if not applied.written:
             continue
         written += 1
@@ -61,23 +68,22 @@ async def bring_about(
     return written
 
 
+def _is_held(
+    session: Session, manifest: Mapping[str, Any], now_s: float, live: Mapping[str, Any]
+) -> bool:
+    """Whether the same one took from a child what we applied, again and again."""
+    kind, name = manifest["kind"], manifest["metadata"]["name"]
+    if session.applied.get((kind, name)) != digest(manifest):
+        return False
+    key = kind, name, contest.taker(live)
+    known = session.contests.get(key, contest.Contest())
+    session.contests[key] = known.after(now_s)
+    return not known.is_due(now_s)
+
+
 def _at_first(kind: Resource, manifest: Mapping[str, Any], replicas: int | None) -> int | None:
     """Replicas to make a child with; none where it has none, or its manifest says them."""
     if kind is not DEPLOYMENT or "replicas" in manifest["spec"]:
         return None
     # Too few is mended by the write to `/scale` that follows; a pod too many has run.
     return replicas or 0
-
-
-async def do_without(ctx: Context, seen: Observed, surplus: tuple[Mapping[str, Any], ...]) -> None:
-    """Remove children of an earlier spec.
-
-    Raises:
-        ConflictError: One changed meanwhile.
-        KubeError: Any other refusal.
-    """
-    for live in surplus:
-        kind = BY_KIND[live["kind"]]
-        await remove(ctx.client, kind, dict(live))
-        ctx.store.remove(kind, dict(live))
-        log.info("removed %s %s/%s", kind.kind, seen.namespace, live["metadata"]["name"])

@@ -12,7 +12,6 @@ from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import policy_from_spec
 from paceline_operator.domain import desired, ownership, replicas, scale_in
-from paceline_operator.domain.belonging import belongs
 from paceline_operator.domain.errors import SpecError
 from paceline_operator.domain.names import derive
 from paceline_operator.domain.ownership import Write
@@ -32,7 +31,6 @@ class Plan:
 
     Attributes:
         children: Manifests to bring about.
-        surplus: Live children of an earlier spec, to be removed.
         pinned: What the fleet was started with, None where the spec is refused.
         refused: Why there are none.
         agreed: Live values every engine should run with, None where the spec is refused.
@@ -51,7 +49,6 @@ class Plan:
     """
 
     children: tuple[Mapping[str, Any], ...] = ()
-    surplus: tuple[Mapping[str, Any], ...] = ()
     pinned: Pinned | None = None
     refused: Problem | None = None
     agreed: Agreed | None = None
@@ -105,7 +102,6 @@ def decide(seen: Observed, platform: Platform, *, is_due: bool) -> Plan:
     return replace(
         plan,
         children=tuple(children),
-        surplus=_surplus(seen, given),
         pinned=desired.pinned(given),
         template_hash=_template_of(children, seen.name),
         moves=moves,
@@ -139,11 +135,6 @@ def discarded(seen: Observed, plan: Plan, refused: Problem, *, is_announced: boo
         memory=seen.memory,
         template_hash=template_hash(seen.deployment),
     )
-
-
-def _surplus(seen: Observed, given: desired.RenderInput) -> tuple[Mapping[str, Any], ...]:
-    found = (seen.children.get(each) for each in desired.surplus(given))
-    return tuple(each for each in found if each is not None and belongs(each, seen.uid))
 
 
 def _template_of(children: list[dict[str, Any]], name: str) -> str:

@@ -135,4 +135,5 @@ def _drain(answer: Mapping[str, Any]) -> DrainState:
         refusing=phase == "refusing",
         announced=phase == "announced",
         empty=answer.get("empty") is True,
+        terminal=answer.get("terminal") is True,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -14,7 +15,7 @@ from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain import crash_loop, modes, pods, tunables
-from paceline_operator.domain.belonging import belongs, is_replica
+from paceline_operator.domain.belonging import is_child, is_replica
 from paceline_operator.domain.contract import HEALTH_PORT, HealthPath
 from paceline_operator.domain.names import ENGINE, PROXY, derive
 from paceline_operator.domain.ownership import WINDOW_S, autoscaler_of
@@ -78,9 +79,10 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     items = _pods(ctx, key)
     deployment = children.get((DEPLOYMENT.kind, derive(key[1])))
     take_over(session, service, status, deployment, now_s)
-    fleet = crash_loop.marked(pods.read_pods(items), items, now_s)
+    session.forgiven = crash_loop.remembered(session.forgiven, items, now_s)
+    fleet = crash_loop.marked(pods.read_pods(items), items, now_s, session.forgiven)
     fleet = await causes.explained(ctx, session, key[0], fleet, now_s)
-    ailing = _ailing_proxy(items, now_s)
+    ailing = _ailing_proxy(items, now_s, session.forgiven)
     is_measured = is_measured or await _measure(ctx, key, session, now_s)
     token = session.token or ""
     await _reports(ctx, session, fleet, token)
@@ -187,7 +189,7 @@ def _children(ctx: Context, key: Key, session: Session) -> dict[tuple[str, str],
         (kind.kind, item["metadata"]["name"]): item
         for kind in (DEPLOYMENT, SERVICE, CONFIG_MAP)
         for item in ctx.store.children(kind, *key)
-        if belongs(item, session.uid)
+        if is_child(item, session.uid, derive(key[1]))
     }
     if session.secret is not None:
         found[SECRET.kind, session.secret["metadata"]["name"]] = session.secret
@@ -204,10 +206,12 @@ def _pods(ctx: Context, key: Key) -> list[Object]:
     ]
 
 
-def _ailing_proxy(items: Iterable[Mapping[str, Any]], now_s: float) -> PodView | None:
+def _ailing_proxy(
+    items: Iterable[Mapping[str, Any]], now_s: float, forgiven: Mapping[str, Mapping[str, int]]
+) -> PodView | None:
     """A proxy pod with a problem, first one in a crash loop."""
     proxies = [item for item in items if pods.component(item) == PROXY]
-    views = crash_loop.marked(map(pods.read_pod, proxies), proxies, now_s)
+    views = crash_loop.marked(map(pods.read_pod, proxies), proxies, now_s, forgiven)
     found = [view for view in views if view.live and view.problem]
     return next((view for view in found if view.looping), next(iter(found), None))
 
@@ -232,7 +236,7 @@ async def _measure(ctx: Context, key: Key, session: Session, now_s: float) -> bo
         return False
     fleet = pods.read_pods(_pods(ctx, key))
     deployment = ctx.store.get(DEPLOYMENT, key[0], derive(key[1]))
-    is_ours = deployment is not None and belongs(deployment, session.uid)
+    is_ours = deployment is not None and is_child(deployment, session.uid, derive(key[1]))
     current = pods.template_hash(deployment if is_ours else None)
     targets = [
         Target(uid=pod.uid, url=_metrics_url(pod.ip), current=pod.template_hash == current)
@@ -292,6 +296,8 @@ async def _drains(
     """How far drains are, of marked pods and of those that somebody else drains."""
     asked = [pod for pod in fleet if token and _may_drain(session, pod)]
     states = await _all(session, asked, lambda pod: ctx.engines.drain_state(pod.ip or "", token))
+    ending = {pod.uid for pod in asked if pod.incarnation in session.ending}
+    states = {k: replace(v, terminal=v.terminal or k in ending) for k, v in states.items()}
     marked = {pod.uid for pod in asked if pod.draining_since_s is not None}
     return {uid: state for uid, state in states.items() if uid in marked or state.active}
 

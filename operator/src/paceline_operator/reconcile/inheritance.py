@@ -8,7 +8,7 @@ from typing import Any
 from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.autopilot.memory import load_memory
 from paceline_operator.domain import pinned
-from paceline_operator.reconcile.session import Session, load_writers
+from paceline_operator.reconcile.session import Session, load_strays, load_writers
 
 
 def take_over(
@@ -21,7 +21,7 @@ def take_over(
     """Go on from what is stored, unless this process does already.
 
     Args:
-        session: Gets `memory`, `writers` and `pinned`, and when they were taken over.
+        session: Gets `memory`, `writers`, `strays` and `pinned`, and when they were taken over.
         service: The object as stored.
         status: Its status as far as it is understood.
         deployment: The engines' Deployment where it belongs to the object.
@@ -32,6 +32,7 @@ def take_over(
     pilot = (status.memory or {}).get("pilot")
     session.memory = load_memory(pilot if isinstance(pilot, Mapping) else None)
     session.writers = load_writers(status.memory)
+    session.strays = load_strays(status.memory)
     # As it is stored: nothing else in a status may cost the fleet a restart.
     session.pinned = pinned.inherited(service.get("status"), deployment)
     if status.conditions:

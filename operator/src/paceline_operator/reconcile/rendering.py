@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.domain import rollout
+from paceline_operator.domain import proxy, rollout
 from paceline_operator.domain.desired import Owner, RenderInput
-from paceline_operator.domain.names import ENGINE, derive, selector
+from paceline_operator.domain.names import ENGINE, PROXY, derive, selector
 from paceline_operator.domain.platform import Platform
 from paceline_operator.domain.pods import UNSCHEDULABLE, template_hash
 from paceline_operator.domain.tunables import Agreed
@@ -25,7 +25,11 @@ def render_input(
         live=for_start(seen, agreed),
         pinned=seen.pinned,
         surge_blocked=_surge_blocked(seen),
-        proxy_awaited=_proxy_awaited(seen),
+        proxy_awaited=proxy_awaited(seen),
+        proxy_replicas=proxy.replicas(seen.proxy),
+        proxy_found=frozenset(
+            kind for kind, name in seen.children if name == derive(seen.name, PROXY)
+        ),
     )
 
 
@@ -38,7 +42,7 @@ def _surge_blocked(seen: Observed) -> bool:
     )
 
 
-def _proxy_awaited(seen: Observed) -> bool:
+def proxy_awaited(seen: Observed) -> bool:
     """Whether the Service leads to the engines and a proxy has yet to serve.
 
     Led to a proxy that does not serve, requests would fail though engines are ready.

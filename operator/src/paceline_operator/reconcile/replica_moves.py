@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from paceline_operator.domain import contest
 from paceline_operator.domain.names import (
     ANNOTATION_DELETION_COST,
     ANNOTATION_DRAINING,
@@ -21,13 +22,15 @@ from paceline_operator.kube.read import fetch
 from paceline_operator.kube.resource import DEPLOYMENT, POD
 from paceline_operator.kube.scale import read_scale, write_scale
 from paceline_operator.reconcile.context import Context
-from paceline_operator.reconcile.engine_admin import EngineError
+from paceline_operator.reconcile.engine_admin import EngineError, RefusedError
 from paceline_operator.reconcile.observed import Observed
-from paceline_operator.reconcile.session import Session
+from paceline_operator.reconcile.session import STRAYED_S, Session
 
 log = logging.getLogger(__name__)
 
 RETRY_DRAIN_S = 60.0
+TELL_EVERY_S = 60.0
+IS_ENDING = 409
 LOWEST_COST = str(-(2**31) + 1)
 
 
@@ -61,14 +64,40 @@ async def retrieve(
 ) -> None:
     """Take pods back into service that somebody else drains, and tell.
 
-    An engine that was told to end refuses: it drains before it does.
+    Whoever drains again and again is answered at most once a minute, and told of as seldom. An
+    engine that was told to end refuses: it drains before it does, and is left alone from then on.
     """
-    retrieved = [pod for pod in strays if await _undrain(ctx, session, pod)]
-    session.strays |= {pod.uid: (pod.name, seen.now_s) for pod in retrieved}
-    if retrieved:
+    now_s, known = seen.now_s, {pod.incarnation for pod in seen.pods}
+    session.ending &= known
+    session.strays = {k: v for k, v in session.strays.items() if now_s - v[1] <= STRAYED_S}
+    due = due_strays(session, strays, now_s)
+    _contest(session, strays, now_s)
+    retrieved = [pod for pod in due if await _undrain(ctx, session, pod)]
+    session.strays |= {pod.uid: (pod.name, now_s) for pod in retrieved}
+    if retrieved and now_s - session.strays_told_s >= TELL_EVERY_S:
+        session.strays_told_s = now_s
         names = ", ".join(pod.name for pod in retrieved)
         text = f"drained by someone else, taken back into service: {names}"
         await ctx.events.tell(dict(seen.service), Note("ForeignDrain", "Undo", text, warning=True))
+
+
+def due_strays(session: Session, strays: tuple[PodView, ...], now_s: float) -> tuple[PodView, ...]:
+    """Those that are to be taken back now."""
+    return tuple(
+        pod
+        for pod in strays
+        if session.contests.get(_contested(pod), contest.Contest()).is_due(now_s)
+    )
+
+
+def _contest(session: Session, strays: tuple[PodView, ...], now_s: float) -> None:
+    for pod in strays:
+        known = session.contests.get(_contested(pod), contest.Contest())
+        session.contests[_contested(pod)] = known.after(now_s)
+
+
+def _contested(pod: PodView) -> contest.Key:
+    return POD.kind, pod.incarnation or pod.uid, contest.SOMEONE
 
 
 async def _begin(ctx: Context, session: Session, seen: Observed, pod: PodView) -> None:
@@ -86,7 +115,8 @@ async def _begin(ctx: Context, session: Session, seen: Observed, pod: PodView) -
 
 
 async def _take_back(ctx: Context, session: Session, seen: Observed, pod: PodView) -> None:
-    if await _undrain(ctx, session, pod):
+    # One that is ending begins anew without a drain: its mark has had its day.
+    if await _undrain(ctx, session, pod) or pod.incarnation in session.ending:
         await _mark(ctx, seen, pod, {ANNOTATION_DRAINING: None, ANNOTATION_DELETION_COST: None})
 
 
@@ -97,6 +127,8 @@ async def _undrain(ctx: Context, session: Session, pod: PodView) -> bool:
             await ctx.engines.undo_drain(pod.ip, session.token or "")
     except EngineError as error:
         session.note(error)
+        if isinstance(error, RefusedError) and error.status == IS_ENDING:
+            session.ending.add(pod.incarnation)
         log.info("pod %s was not taken back: %s", pod.name, error)
         return False
     return True

@@ -9,6 +9,7 @@ from typing import Any
 from paceline_operator.autopilot.decision import Decision, Tick
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.domain import contest
 from paceline_operator.domain.ownership import Write
 from paceline_operator.domain.pinned import Pinned
 from paceline_operator.domain.pod_event import PodEvent
@@ -58,6 +59,11 @@ class Session:
         is_announced: Whether this pass has written a new revision, which engines may run with.
         expected_gone: UID -> name of pods that a scale-in should remove.
         strays: UID of a pod that somebody else drained -> its name, and when that was last seen.
+        strays_told_s: When an event last told of one.
+        ending: Incarnations of pods whose engine refused to be taken back: its process ends.
+        applied: Kind and name of a child -> digest of the manifest it was last brought to.
+        forgiven: UID of a pod -> restarts of its containers that no loop counts any more.
+        contests: What others undo again and again.
         causes: UID of a pod without containers -> when its events were read, and the newest.
     """
 
@@ -88,6 +94,11 @@ class Session:
     is_announced: bool = False
     expected_gone: dict[str, str] = field(default_factory=dict)
     strays: dict[str, tuple[str, float]] = field(default_factory=dict)
+    strays_told_s: float = NEVER
+    ending: set[str] = field(default_factory=set)
+    applied: dict[tuple[str, str], str] = field(default_factory=dict)
+    forgiven: dict[str, dict[str, int]] = field(default_factory=dict)
+    contests: dict[contest.Key, contest.Contest] = field(default_factory=dict)
     causes: dict[str, tuple[float, PodEvent | None]] = field(default_factory=dict)
 
     def wait(self, incarnation: str, now_s: float) -> None:
@@ -105,8 +116,8 @@ class Session:
 
     def strayed(self, now_s: float) -> tuple[str, ...]:
         """Names of pods that somebody else drained lately."""
-        self.strays = {k: v for k, v in self.strays.items() if now_s - v[1] <= STRAYED_S}
-        return tuple(sorted(name for name, _ in self.strays.values()))
+        recent = (name for name, last_s in self.strays.values() if now_s - last_s <= STRAYED_S)
+        return tuple(sorted(recent))
 
     def note(self, error: EngineError) -> None:
         """Look at how an engine refused: one that knows another token makes ours doubtful."""
@@ -140,4 +151,23 @@ def dump_writers(writers: tuple[Write, ...]) -> list[dict[str, Any]]:
             "inForce": each.in_force,
         }
         for each in writers
+    ]
+
+
+def load_strays(stored: Mapping[str, Any] | None) -> dict[str, tuple[str, float]]:
+    """Pods that somebody else drained, as a status remembers them; none where it cannot be read."""
+    try:
+        return {
+            str(each["uid"]): (str(each["name"]), float(each["time"]))
+            for each in (stored or {}).get("strays") or ()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        return {}
+
+
+def dump_strays(strays: Mapping[str, tuple[str, float]]) -> list[dict[str, Any]]:
+    """Pods that somebody else drained as JSON values."""
+    return [
+        {"uid": uid, "name": name, "time": round(last_s, 3)}
+        for uid, (name, last_s) in sorted(strays.items())
     ]

@@ -10,7 +10,7 @@ from paceline_operator.api.conditions import ConditionType, find_condition
 from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.autopilot.decision import Decision, Tick
 from paceline_operator.autopilot.memory import dump_memory
-from paceline_operator.domain import pinned, report, rollout
+from paceline_operator.domain import contest, pinned, report, rollout
 from paceline_operator.domain.names import derive
 from paceline_operator.domain.pods import Problem
 from paceline_operator.domain.tunables import objectives_digest
@@ -21,13 +21,13 @@ from paceline_operator.kube.event import Note
 from paceline_operator.kube.resource import DEPLOYMENT, INFERENCE_SERVICE
 from paceline_operator.kube.store import Key
 from paceline_operator.metrics import SCRAPE_INTERVAL_S
-from paceline_operator.reconcile import children, consult, knobs, push, replica_moves
+from paceline_operator.reconcile import children, consult, knobs, push, rendering, replica_moves
 from paceline_operator.reconcile.admin_secret import MISSING_RIGHT
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.decide import Plan, decide, discarded
 from paceline_operator.reconcile.gather import gather
 from paceline_operator.reconcile.observed import Observed
-from paceline_operator.reconcile.session import Session, dump_writers
+from paceline_operator.reconcile.session import Session, dump_strays, dump_writers
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ async def tick(ctx: Context, key: Key) -> float | None:
         await _tell_refusal(ctx, seen, plan.refused)
     _remember(session, seen, plan)
     await _publish(ctx, session, seen, plan)
-    return _delay(seen, plan)
+    return _delay(session, seen, plan)
 
 
 def _remember(session: Session, seen: Observed, plan: Plan) -> None:
@@ -90,7 +90,6 @@ async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -
         await _tell_refusal(ctx, seen, plan.refused)
         return
     await _bring_about(ctx, session, seen, plan)
-    await children.do_without(ctx, seen, plan.surplus)
     if plan.agreed is not None and plan.pushes:
         if plan.announce:
             await _announce(ctx, session, seen, plan)
@@ -166,6 +165,7 @@ def _memory(session: Session, seen: Observed, plan: Plan) -> dict[str, Any]:
     kept: dict[str, Any] = {
         "pilot": dump_memory(plan.memory),
         "writers": dump_writers(plan.writers),
+        "strays": dump_strays(session.strays),
         pinned.KEY: pinned.dump(_pin(session, seen)),
     }
     if plan.agreed is None:
@@ -234,7 +234,8 @@ def _sight(session: Session, seen: Observed, plan: Plan) -> Sight:
         was_ready=ready is not None and ready.status == "True",
         ready_before=seen.status.ready_replicas,
         proxy_ready=not has_proxy or rollout.is_available(seen.proxy),
-        proxy_problem=seen.proxy_problem,
+        proxy_awaited=has_proxy and rendering.proxy_awaited(seen),
+        proxy_problem=seen.proxy_problem if has_proxy else None,
         proxy_stuck=rollout.is_stuck(seen.proxy)
         or (seen.proxy_looping and rollout.is_complete(seen.proxy)),
         refused=plan.refused or seen.missing_right,
@@ -244,6 +245,7 @@ def _sight(session: Session, seen: Observed, plan: Plan) -> Sight:
         yielded=plan.yielded,
         strays=tuple(pod.name for pod in plan.strays),
         strayed=session.strayed(seen.now_s),
+        contested=contest.told(session.contests, children.KINDS, seen.now_s),
         tick=_told(session, plan.tick),
         settling=seen.is_settling,
     )
@@ -282,7 +284,7 @@ def _show(ctx: Context, seen: Observed, status: InferenceServiceStatus) -> None:
     shown.attain(*labels, ratios)
 
 
-def _delay(seen: Observed, plan: Plan) -> float:
+def _delay(session: Session, seen: Observed, plan: Plan) -> float:
     """Soon while something is under way, at the scraping interval while pods exist."""
     if plan.refused is not None:
         return NAME_TAKEN_S if plan.refused.reason == NAME_TAKEN else IDLE_S
@@ -292,7 +294,7 @@ def _delay(seen: Observed, plan: Plan) -> float:
         or plan.pushes
         or moves.begin
         or moves.undo
-        or plan.strays
+        or replica_moves.due_strays(session, plan.strays, seen.now_s)
         or (moves.waiting and seen.drains)
     ):
         return FAST_S
