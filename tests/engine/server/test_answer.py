@@ -13,13 +13,15 @@ import pytest
 from paceline_engine.message import Fork, TokenOutput
 from paceline_engine.request import FinishReason, Request
 from paceline_engine.server.admission import Admission
-from paceline_engine.server.answer import EventStream
+from paceline_engine.server.answer import EventStream, WholeAnswer
+from paceline_engine.server.answer_wire import Usage
 from paceline_engine.server.call import Call
 from paceline_engine.server.choices import Prompt
 from paceline_engine.server.metric_families import RequestMetrics
+from paceline_engine.server.piece import Piece
 from paceline_engine.server.request_meter import Metering
 from paceline_engine.server.settings import ServerSettings
-from paceline_engine.server.shape import CompletionShape, Head, View
+from paceline_engine.server.shape import ChunkUsage, CompletionShape, Head, View
 from paceline_engine.server.slo import SloBoard
 from paceline_engine.server.token_texts import TokenTexts
 from paceline_engine.server.wire import CompletionRequest
@@ -76,10 +78,16 @@ class Stage:
         body = CompletionRequest(prompt="x", max_tokens=3, stream=True)
         self._call = Call(service, body, [Prompt(token_ids=(120,))], received_at=10.0)
 
-    async def play(self, send: Send) -> None:
+    async def play(
+        self, send: Send, shape: type[CompletionShape] = CompletionShape, *, is_whole: bool = False
+    ) -> None:
         head = Head(answer_id="i", created=0, model="m")
-        shape = CompletionShape(head, View(texts=TokenTexts(load_tokenizer(None))))
-        answer = EventStream(self._call, shape, with_usage=False)
+        written = shape(head, View(texts=TokenTexts(load_tokenizer(None))))
+        answer = (
+            WholeAnswer(self._call, written)
+            if is_whole
+            else EventStream(self._call, written, with_usage=False)
+        )
         scope: Any = {"type": "http", "state": {"abort": self._cut_off}}
         await answer(scope, self._receive, send)  # type: ignore[arg-type]  # messages are dicts
 
@@ -151,3 +159,57 @@ async def test_a_client_that_leaves_is_an_abort() -> None:
     with pytest.raises(ConnectionResetError):
         await stage.play(send)
     assert stage.outcomes() == {"abort": 1}
+
+
+@pytest.mark.behaviour(
+    "the time a server takes to write a chunk is its own, not its client's",
+    report="own finding: log-probabilities of long prompts took long to write, and both TTFT and "
+    "ITL left that out",
+)
+async def test_what_writing_takes_counts() -> None:
+    stage = Stage()
+
+    class Slow(CompletionShape):
+        async def chunk(
+            self, index: int, piece: Piece, *, is_first: bool, usage: ChunkUsage
+        ) -> bytes:
+            stage.engine.now_s += 0.5
+            return await super().chunk(index, piece, is_first=is_first, usage=usage)
+
+    async def send(_message: dict[str, Any]) -> None:
+        stage.engine.now_s += 5.0
+
+    await stage.play(send, Slow)
+    assert stage.value("time_to_first_token_seconds_sum") == pytest.approx(0.6)
+    assert stage.value("inter_token_latency_seconds_sum") == pytest.approx(2 * 0.6)
+
+
+async def test_a_whole_answer_is_written_as_long_as_somebody_waits_for_it() -> None:
+    stage, sent = Stage(), []
+    begun: list[Piece] = []
+
+    class Endless(CompletionShape):
+        async def whole(self, choices: Sequence[Piece], usage: Usage) -> bytes:
+            begun.extend(choices)
+            stage.gone.set()
+            await asyncio.Event().wait()
+            return b""
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await asyncio.wait_for(stage.play(send, Endless, is_whole=True), 5)
+    assert [piece.text for piece in begun] == ["abc"]
+    assert sent == []
+
+
+async def test_a_whole_answer_is_sent() -> None:
+    stage, sent = Stage(), []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await stage.play(send, is_whole=True)
+    assert b'"text":"abc"' in sent[-1]["body"]
+    assert (b"content-length", str(len(sent[-1]["body"])).encode()) in sent[0]["headers"]
+    assert stage.outcomes() == {"length": 1}

@@ -283,7 +283,7 @@ async def test_the_token_that_ends_an_answer_counts(stop_token_ids: tuple[int, .
     call = call_of(engine, (1,), max_tokens=3, stop_token_ids=stop_token_ids)
     (choice,) = await run(call)
     assert (choice.token_ids, choice.finish_reason) == ((97, 98), "stop")
-    assert call.usage.completion_tokens == call.choice_usage(0).completion_tokens == 3
+    assert call.usage.completion_tokens == call.choice_usage(0, choice).completion_tokens == 3
     assert [record.output_tokens for record in engine.records] == [3]
     told = {
         sample.name: sample.value

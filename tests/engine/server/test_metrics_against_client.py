@@ -84,6 +84,7 @@ def mixed_round(load: Load) -> None:
         load.call(prompt=f"{number + each:04d}" * (50 + 5 * each), max_tokens=12, **usage)
     load.call(prompt=f"two {number:04d}" * 20, max_tokens=12, n=2, **usage)
     load.call(prompt=f"flex {number:04d}" * 20, max_tokens=12, service_tier="flex", **usage)
+    load.call(prompt=f"{number:04d}" * 60, max_tokens=12, echo=True, logprobs=5, **usage)
     load.call(prompt=[f"whole {number}", f"other {number}"], max_tokens=10, n=2)
     load.call(prompt=f"leave {number}", max_tokens=400, stream=True, leave_after=3)
     load.call(prompt=f"gone {number:04d}" * 60, max_tokens=5, stream=True, leave_after_s=0.3)

@@ -7,7 +7,8 @@ status. A client that leaves ends the call, also while a whole answer is in the 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import UNSET
 from starlette.responses import Response
@@ -97,13 +98,29 @@ class WholeAnswer(Answer):
             pieces.setdefault(index, []).append(piece)
             self._call.handed(index, piece)
             self._call.written(index, piece)
-        body = await self._shape.whole(await self._call.chosen(pieces), self._call.usage)
+        body = await self._unless_left(self._body(pieces))
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    async def _body(self, pieces: Mapping[int, Sequence[Piece]]) -> bytes:
+        return await self._shape.whole(await self._call.chosen(pieces), self._call.usage)
+
+    async def _unless_left(self, writing: Coroutine[Any, Any, bytes]) -> bytes:
+        """Writes for as long as somebody waits for it."""
+        tasks = asyncio.create_task(writing), asyncio.create_task(self._call.left.wait())
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not tasks[0].done():
+                raise AbandonedError
+            return tasks[0].result()
+        finally:
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class EventStream(Answer):
@@ -138,18 +155,18 @@ class EventStream(Answer):
         await self._end(send, usage + DONE)
 
     async def _write_piece(self, send: Send, index: int, piece: Piece) -> None:
-        self._call.handed(index, piece)
+        is_first, usage = index not in self._begun, self._usage(index, piece)
+        chunk = event(await self._shape.chunk(index, piece, is_first=is_first, usage=usage))
+        self._call.handed(index, piece)  # writing is our time, only sending is the client's
         if not self._begun:
             await send({"type": "http.response.start", "status": 200, "headers": EVENT_HEADERS})
-        is_first = index not in self._begun
         self._begun.add(index)
-        chunk = await self._shape.chunk(index, piece, is_first=is_first, usage=self._usage(index))
-        await send({"type": "http.response.body", "body": event(chunk), "more_body": True})
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
         self._call.written(index, piece)
 
-    def _usage(self, index: int) -> ChunkUsage:
+    def _usage(self, index: int, piece: Piece) -> ChunkUsage:
         if self._continuous_usage:
-            return self._call.choice_usage(index)
+            return self._call.choice_usage(index, piece)
         return None if self._with_usage else UNSET
 
     async def _end(self, send: Send, body: bytes) -> None:

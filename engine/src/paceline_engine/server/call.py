@@ -35,6 +35,9 @@ class Call:
         caller: Whose call it is.
         bad_words: The body's, as token ids.
         stops: Its stop strings, where they have been made ready.
+
+    Attributes:
+        left: Set once the client has left.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Call:
         self._handed_at = 0.0
         self._stall = Stall()
         self._unfinished = "error"
+        self.left = asyncio.Event()
 
     @property
     def usage(self) -> Usage:
@@ -74,10 +78,10 @@ class Call:
             prompt_tokens_details=cached,
         )
 
-    def choice_usage(self, index: int) -> Usage:
-        """Tokens of one choice, as far as they have been handed on."""
+    def choice_usage(self, index: int, piece: Piece) -> Usage:
+        """Tokens of one choice once this piece of it, the next, has been handed on."""
         generation = self._generations[index]
-        prompt, output = generation.prompt_tokens, generation.shown_tokens
+        prompt, output = generation.prompt_tokens, generation.shown_with(piece)
         return Usage(prompt_tokens=prompt, completion_tokens=output, total_tokens=prompt + output)
 
     def __enter__(self) -> Self:
@@ -128,6 +132,7 @@ class Call:
 
     def cancel(self) -> None:
         """The client has left."""
+        self.left.set()
         for generation in self._generations:
             generation.cancel()
 
@@ -137,7 +142,7 @@ class Call:
         return self._service.settings.write_deadline_seconds
 
     def handed(self, index: int, piece: Piece) -> None:
-        """A piece is about to be handed to the connection."""
+        """A piece, written, is about to be handed to the connection."""
         self._handed_at = self._service.clock()
         self._generations[index].handed(piece)
 

@@ -101,7 +101,6 @@ class Generation:
     Attributes:
         request_id: The engine's name for it.
         cached_tokens: Prompt tokens that came from the prefix cache, once known.
-        shown_tokens: Tokens of the pieces handed on so far.
     """
 
     def __init__(self, service: Service, ticket: Ticket, order: Order) -> None:
@@ -123,7 +122,7 @@ class Generation:
         self._is_open = True
         self._has_left = False
         self.cached_tokens = 0
-        self.shown_tokens = 0
+        self._shown_tokens = 0
 
     def _output_text(self, service: Service) -> OutputText:
         order = self._order
@@ -196,12 +195,15 @@ class Generation:
         except EngineDeadError as error:
             raise _gone(error) from error
 
+    def shown_with(self, piece: Piece) -> int:
+        """Tokens of the pieces handed on so far and of this one, the next."""
+        if piece.finish_reason:
+            return self.output_tokens
+        return self._shown_tokens + len(piece.token_ids)
+
     def handed(self, piece: Piece) -> None:
         """The piece is about to be handed to the connection."""
-        if piece.finish_reason:
-            self.shown_tokens = self.output_tokens
-        else:
-            self.shown_tokens += len(piece.token_ids)
+        self._shown_tokens = self.shown_with(piece)
         if piece.shown:
             self._meter.emitted()
 
