@@ -17,7 +17,9 @@ LATER = @echo "$@: not built yet; it comes with a later issue" >&2; exit 1
 
 SERVING_TESTS := tests/engine/server tests/robust
 ENGINE_TESTS := tests/engine tests/bench --ignore=tests/engine/server
-OPERATOR_TESTS := tests/operator tests/contract tests/architecture tests/charts tests/e2e
+FLEETS_TESTS := tests/operator/reconcile
+OPERATOR_TESTS := tests/operator tests/contract tests/architecture tests/charts tests/e2e \
+	--ignore=tests/operator/reconcile
 SUPPORT := $(wildcard tests/support/*.py)
 # What only the engine's tests use, and only its environment can check.
 ENGINE_SUPPORT := $(wildcard $(addprefix tests/support/,engine_server.py loading.py model_file.py steps.py tiny_*.py))
@@ -39,7 +41,8 @@ demo-down: ## Remove what the demo left: fleet, cluster, interfaces, model file
 .PHONY: test unit lint types imports
 test: ## Everything that guards main: static checks, tests, one smoke test on the cluster
 	@$(SETUP) operator engine model cluster
-	@$(MAKE) lint types imports verify unit smoke
+	@$(MAKE) -j2 --output-sync=target $(STATIC)
+	@$(MAKE) unit smoke
 
 unit: ## Unit, property, contract and API server tests
 	@$(SETUP) operator engine model cluster
@@ -47,7 +50,7 @@ unit: ## Unit, property, contract and API server tests
 
 # They wait more than they compute, so they share the cores; each line says whose it is. Parts
 # mix their lines, so that what failed is said once more at the end.
-PARTS := operator serving engine
+PARTS := operator fleets serving engine
 LOGS ?=
 pytest = PYTHONUNBUFFERED=1 $(1)/python -m pytest -q $(2) 2>&1 \
 	| (trap '' INT; sed -u "s/^/$(3): /" | tee $(if $(LOGS),$(LOGS)/$(3).log))
@@ -60,25 +63,45 @@ parts:
 unit-operator:
 	@$(call pytest,$(OP),$(OPERATOR_TESTS),operator)
 
+unit-fleets:
+	@$(call pytest,$(OP),$(FLEETS_TESTS),fleets)
+
 unit-serving:
 	@$(call pytest,$(EN),$(SERVING_TESTS),serving)
 
 unit-engine:
 	@$(call pytest,$(EN),$(ENGINE_TESTS),engine)
 
-lint: ## ruff: rules and format
-	@$(SETUP) operator
+# The static checks by themselves; the targets that people call set up first.
+STATIC := static-types-engine static-types-operator static-lint static-imports static-verify
+.PHONY: $(STATIC)
+static-lint:
 	@$(OP)/ruff check .
 	@$(OP)/ruff format --check .
 
+static-types-operator:
+	@$(OP)/mypy operator/src e2e tests/verify $(filter-out $(ENGINE_SUPPORT),$(SUPPORT))
+
+static-types-engine:
+	@$(EN)/mypy engine/src bench $(ENGINE_SUPPORT)
+
+static-imports:
+	@PYTHONPATH=operator/src:engine/src $(OP)/lint-imports
+
+static-verify:
+	@$(OP)/python -m tests.verify
+
+lint: ## ruff: rules and format
+	@$(SETUP) operator
+	@$(MAKE) static-lint
+
 types: ## mypy, strict, in each member's environment
 	@$(SETUP) operator engine
-	@$(OP)/mypy operator/src e2e tests/verify $(filter-out $(ENGINE_SUPPORT),$(SUPPORT))
-	@$(EN)/mypy engine/src bench $(ENGINE_SUPPORT)
+	@$(MAKE) static-types-operator static-types-engine
 
 imports: ## import-linter: layers, purity, independence
 	@$(SETUP) operator
-	@PYTHONPATH=operator/src:engine/src $(OP)/lint-imports
+	@$(MAKE) static-imports
 
 .PHONY: crds behaviours verify
 crds: ## Write crds/ and the chart's copy from the models
@@ -91,7 +114,7 @@ behaviours: ## Write docs/behaviours-engine.md from the engine's tests
 
 verify: ## Fail where anything generated differs from its source
 	@$(SETUP) operator cluster
-	@$(OP)/python -m tests.verify
+	@$(MAKE) static-verify
 
 .PHONY: smoke e2e chaos conformance bench-engine bench-flags soak
 smoke: ## Kill operator, engine pod and API server on the real cluster; lose no request

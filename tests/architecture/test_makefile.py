@@ -119,8 +119,8 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_each_test_runs_in_one_part_of_unit() -> None:
     """A part that names a folder twice, or none, would run its tests twice, or never."""
     parts = [
-        make("-n", part).stdout.split("-m pytest -q ")[1].split(" 2>&1")[0].split()
-        for part in ("unit-operator", "unit-serving", "unit-engine")
+        make("-n", f"unit-{part}").stdout.split("-m pytest -q ")[1].split(" 2>&1")[0].split()
+        for part in SAMPLES
     ]
     for path in (ROOT / "tests").rglob("test_*.py"):
         name = path.relative_to(ROOT).as_posix()
@@ -136,6 +136,7 @@ def takes(words: list[str], name: str) -> bool:
 
 SAMPLES = {
     "operator": "def test_good() -> None:\n    assert True\n",
+    "fleets": "def test_good() -> None:\n    assert True\n",
     "serving": "def test_bad() -> None:\n    assert 1 == 2\n",
     "engine": "import missing_module\n",
 }
@@ -152,6 +153,7 @@ def test_unit_ends_with_what_failed_in_each_part(tmp_path: Path) -> None:
     said = done.stdout.split("--- in short\n")[1].splitlines()
     assert [re.sub(r"\S*/| - .*| in [\d.]+s.*", "", line) for line in said] == [
         "operator: 1 passed",
+        "fleets: 1 passed",
         "serving: FAILED test_serving_sample.py::test_bad",
         "serving: 1 failed",
         "engine: ERROR test_engine_sample.py",

@@ -1,6 +1,6 @@
 """Pods without a kubelet: real engines on loopback addresses, and the objects that name them.
 
-Engines listen on the default ports of an address of their own (127.0.0.N), as in a cluster.
+Engines listen on the default ports of an address of their own, as in a cluster.
 The test plays the kubelet: it mirrors an engine's readiness into its pod's status.
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 from paceline_operator.domain.contract import ADMIN_PORT, API_PORT, HEALTH_PORT
 from tests.support.fleet import deployment_status, pod_object, pod_status
 from tests.support.leash import leashed
+from tests.support.loopback import loopback
 from tests.support.rest import MERGE, Rest
 from tests.support.tree import ROOT
 
@@ -68,7 +69,7 @@ class EnginePod:
 def running_engine(service: str, token: str, directory: Path, *flags: str) -> Iterator[EnginePod]:
     """Start a simulated engine on an address of its own, and wait until it serves."""
     host = next(_hosts)
-    name, ip = f"{service}-{host}", f"127.0.0.{host}"
+    name, ip = f"{service}-{host}", loopback(host)
     token_file = directory / f"{name}.token"
     token_file.write_text(token)
     command = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -19,6 +19,7 @@ from paceline_operator.domain.contract import ADMIN_PORT
 from tests.support.engine_pods import PODS, delete_pod, template_hash
 from tests.support.fleet import pod_object, pod_status
 from tests.support.fleet_api import FleetApi, inference_service
+from tests.support.loopback import loopback
 from tests.support.operator_process import OperatorProcess
 from tests.support.rest import MERGE, Rest
 from tests.support.service import CORE, DEPLOYMENTS, condition, paths, replicas, versions
@@ -51,6 +52,12 @@ def secret_path(name: str) -> str:
     return f"{CORE}/secrets/{name}-admin"
 
 
+def metadata(rest: Rest, path: str) -> dict[str, Any]:
+    """Of the object at a path; empty where there is none."""
+    found: dict[str, Any] = rest.call("GET", path).body.get("metadata", {})
+    return found
+
+
 def token(rest: Rest, name: str) -> str:
     return b64decode(rest.call("GET", secret_path(name)).body["data"]["token"]).decode()
 
@@ -77,39 +84,35 @@ def test_a_deleted_child_is_back_soon(fleets: FleetApi, operator: OperatorProces
     rest, name = fleets.rest, "bereft"
     created(fleets, operator, name)
     known = token(rest, name)
-    for path in paths(name)[1:]:
-        uid = rest.call("GET", path).body["metadata"]["uid"]
+    before = {path: metadata(rest, path)["uid"] for path in paths(name)[1:]}
+    for path in before:
         assert rest.call("DELETE", path).status == 200
+    for path, uid in before.items():
         operator.eventually(
-            lambda path=path, uid=uid: (
-                (found := rest.call("GET", path)).status == 200
-                and found.body["metadata"]["uid"] != uid
-            ),
-            SOON_S,
+            lambda path=path, uid=uid: metadata(rest, path).get("uid") not in (None, uid), SOON_S
         )
     assert token(rest, name) == known
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [("unmarked", dict.fromkeys), ("claimed", lambda _: {"paceline.dev/service": "another"})],
+)
 def test_a_child_that_lost_its_labels_gets_them_back(
-    fleets: FleetApi, operator: OperatorProcess
+    fleets: FleetApi, operator: OperatorProcess, name: str, change: Callable[[Any], Any]
 ) -> None:
-    rest, name = fleets.rest, "unmarked"
+    rest = fleets.rest
     created(fleets, operator, name)
-    for path in paths(name)[1:]:
-        before = rest.call("GET", path).body["metadata"]
-        for labels in (
-            {"paceline.dev/service": "another"},
-            dict.fromkeys(before["labels"]),
-        ):
-            body = {"metadata": {"labels": labels}}
-            assert rest.call("PATCH", path, body, MERGE).status == 200
-            operator.eventually(
-                lambda path=path, before=before: (
-                    rest.call("GET", path).body["metadata"].get("labels") == before["labels"]
-                ),
-                SOON_S,
-            )
-        assert rest.call("GET", path).body["metadata"]["uid"] == before["uid"]
+    before = {path: metadata(rest, path) for path in paths(name)[1:]}
+    for path, known in before.items():
+        body = {"metadata": {"labels": change(known["labels"])}}
+        assert rest.call("PATCH", path, body, MERGE).status == 200
+    for path, known in before.items():
+        operator.eventually(
+            lambda path=path, known=known: metadata(rest, path).get("labels") == known["labels"],
+            SOON_S,
+        )
+        assert metadata(rest, path)["uid"] == known["uid"]
 
 
 @pytest.mark.behaviour(
@@ -191,7 +194,7 @@ def test_engines_are_never_shown_the_token_of_someone_else(
     fleets: FleetApi, operator: OperatorProcess
 ) -> None:
     """Of a fleet that runs, someone makes the Secret their own."""
-    rest, name, ip = fleets.rest, "robbed", "127.0.0.200"
+    rest, name, ip = fleets.rest, "robbed", loopback(200)
     created(fleets, operator, name)
     known = token(rest, name)
     with listening(ip) as shown:
@@ -217,7 +220,7 @@ def test_engines_are_never_shown_the_token_of_someone_else(
 def test_a_token_that_is_changed_in_our_own_secret_is_used_soon(
     fleets: FleetApi, operator: OperatorProcess
 ) -> None:
-    rest, name, ip = fleets.rest, "rotated", "127.0.0.201"
+    rest, name, ip = fleets.rest, "rotated", loopback(201)
     created(fleets, operator, name)
     with listening(ip) as shown:
         pod = serving_pod(rest, name, ip)
