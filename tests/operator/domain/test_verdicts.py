@@ -216,6 +216,13 @@ def test_what_is_stalled_by_its_proxy_is_not_ready(
     assert stalled is None or ready.status is FALSE
 
 
+@pytest.mark.parametrize("rests", [True, False])
+def test_a_proxy_at_rest_is_told_of(rests: bool) -> None:
+    verdict = verdicts.ready(sight(wanted=1, pods=(A,), proxy_at_rest=rests))
+    assert verdict.status is TRUE
+    assert verdict.message.endswith("; the proxy is kept at 0 replicas") is rests
+
+
 def test_a_proxy_that_is_awaited_is_under_way() -> None:
     found = verdicts.reconciling(sight(wanted=1, pods=(A,), proxy_ready=False, proxy_awaited=True))
     assert found is not None

@@ -30,6 +30,7 @@ class Sight:
         ready_before: Ready pods at the pass before.
         proxy_ready: Whether the proxy serves; True where there is none.
         proxy_awaited: Whether the Service leads to the engines until it does.
+        proxy_at_rest: Whether one is kept at 0 replicas, for the spec does without.
         proxy_problem: What keeps its pods from serving.
         proxy_stuck: Whether that needs a person.
         refused: Why the spec cannot be served as written.
@@ -52,6 +53,7 @@ class Sight:
     ready_before: int = 0
     proxy_ready: bool = True
     proxy_awaited: bool = False
+    proxy_at_rest: bool = False
     proxy_problem: Problem | None = None
     proxy_stuck: bool = False
     refused: Problem | None = None
@@ -159,7 +161,8 @@ def _served(sight: Sight) -> Verdict:
     message = "the wanted pods are ready" if count >= wanted else "pods serve while more start"
     if sight.problem is not None:
         message = f"pods serve; {sight.problem.message}"
-    return Verdict(TRUE, "PodsReady", message)
+    rest = "; the proxy is kept at 0 replicas" if sight.proxy_at_rest else ""
+    return Verdict(TRUE, "PodsReady", f"{message}{rest}")
 
 
 def stalled(sight: Sight) -> Verdict | None:

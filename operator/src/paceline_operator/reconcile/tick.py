@@ -235,6 +235,7 @@ def _sight(session: Session, seen: Observed, plan: Plan) -> Sight:
         ready_before=seen.status.ready_replicas,
         proxy_ready=not has_proxy or rollout.is_available(seen.proxy),
         proxy_awaited=has_proxy and rendering.proxy_awaited(seen),
+        proxy_at_rest=not has_proxy and seen.proxy is not None,
         proxy_problem=seen.proxy_problem if has_proxy else None,
         proxy_stuck=rollout.is_stuck(seen.proxy)
         or (seen.proxy_looping and rollout.is_complete(seen.proxy)),
