@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_engine.server.stop_automaton import LONG_STOP_CHARS, StopAutomaton, built
+from paceline_engine.server.api import LONG_STOP_CHARS, stop_automaton
+from paceline_engine.server.stop_automaton import StopAutomaton
 from paceline_engine.server.stop_strings import StopFilter
 
 
@@ -193,6 +194,6 @@ async def test_long_stop_strings_are_made_ready_in_a_thread(
         link(automaton)
 
     monkeypatch.setattr(StopAutomaton, "_link", noted)
-    automaton = await built(["a" * length, "b"])
+    automaton = await stop_automaton(["a" * length, "b"])
     assert automaton.step(automaton.start, "b").stop == "b"
     assert (threads == [threading.get_ident()]) is (length < LONG_STOP_CHARS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Sequence
 from typing import Final
@@ -16,11 +17,11 @@ from paceline_engine.server.api_port import ApiPort, as_json
 from paceline_engine.server.call import Call
 from paceline_engine.server.caller import Caller, read_caller
 from paceline_engine.server.choices import Prompt, check_scored
+from paceline_engine.server.echo import read_out
 from paceline_engine.server.error_routes import bare_app
 from paceline_engine.server.errors import ModelNotFoundError
 from paceline_engine.server.gate import Gate
 from paceline_engine.server.model_wire import ModelCard, ModelList, model_card
-from paceline_engine.server.opening import read_out
 from paceline_engine.server.prompts import (
     chat_prompt,
     check_fits,
@@ -33,12 +34,23 @@ from paceline_engine.server.prompts import (
 from paceline_engine.server.sampling_fields import SERVED_TIERS, SamplingFields
 from paceline_engine.server.service import Service
 from paceline_engine.server.shape import ChatShape, CompletionShape, Head, Shape, View
-from paceline_engine.server.stop_automaton import built
+from paceline_engine.server.stop_automaton import StopAutomaton
 from paceline_engine.server.token_texts import TokenTexts
 from paceline_engine.server.tokenize_routes import TokenizeRoutes
 from paceline_engine.server.wire import ChatRequest, CompletionRequest
 
 TITLE: Final = "Paceline engine"
+
+
+LONG_STOP_CHARS: Final = 2048
+"""From here on a thread makes stop strings ready, as long as some steps, so that streams go on."""
+
+
+async def stop_automaton(stops: Sequence[str]) -> StopAutomaton:
+    """The automaton of a call's stop strings."""
+    if sum(map(len, stops)) < LONG_STOP_CHARS:
+        return StopAutomaton(stops)
+    return await asyncio.to_thread(StopAutomaton, stops)
 
 
 def create_api(service: Service, keys: TokenFile | None) -> FastAPI:
@@ -179,7 +191,7 @@ class _Routes:
             received_at,
             caller=caller,
             bad_words=bad_words,
-            stops=await built(body.stop),
+            stops=await stop_automaton(body.stop),
         )
         if not body.stream:
             return WholeAnswer(call, shape)

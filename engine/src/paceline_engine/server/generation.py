@@ -167,10 +167,14 @@ class Generation:
         except EngineDeadError as error:
             raise _gone(error) from error
         for generation, each in zip((self, *siblings), outputs, strict=True):
-            generation._outputs = each  # noqa: SLF001 a sibling's
+            generation.follow(each)
+
+    def follow(self, outputs: AsyncIterator[TokenOutput]) -> None:
+        """The engine has it, and these are its outputs."""
+        self._outputs = outputs
 
     async def pieces(self) -> AsyncIterator[Piece]:
-        """Follows the choice, once submitted; ends after the piece with a finish reason.
+        """What comes of the choice, once submitted; ends after the piece with a finish reason.
 
         Raises:
             AbandonedError: `cancel` was called.

@@ -104,18 +104,13 @@ def create_service(
     metrics = RequestMetrics(settings.model_name)
     board = SloBoard(settings.model_name)
     board.replace(tunables.slos)
-    loop_metrics = LoopCollector(
-        settings.model_name,
-        state=lambda: client.state,
-        revision=lambda: tunables.revision,
-        block_size=config.block_size,
-        num_kv_blocks=config.num_kv_blocks,
-    )
-    metrics.registry.register(board)
-    metrics.registry.register(loop_metrics)
-    metrics.registry.register(
-        MemoryCollector(settings.model_name, startup.memory, lambda: client.pid)
-    )
+    loop_metrics = _loop_metrics(startup, client, tunables)
+    for collector in (
+        board,
+        loop_metrics,
+        MemoryCollector(settings.model_name, startup.memory, lambda: client.pid),
+    ):
+        metrics.registry.register(collector)
     prefill_rate = PrefillRate(lambda: client.state.max_num_batched_tokens, config.step_time_law)
 
     def observe(step: StepStats) -> None:
@@ -146,6 +141,16 @@ def create_service(
         wall_clock=lambda: int(time.time()),
         draw_seed=lambda: random.SystemRandom().getrandbits(63),
         created=int(time.time()),
+    )
+
+
+def _loop_metrics(startup: Startup, client: EngineClient, tunables: Tunables) -> LoopCollector:
+    return LoopCollector(
+        startup.settings.model_name,
+        state=lambda: client.state,
+        revision=lambda: tunables.revision,
+        block_size=startup.config.block_size,
+        num_kv_blocks=startup.config.num_kv_blocks,
     )
 
 

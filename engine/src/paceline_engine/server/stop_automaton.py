@@ -6,11 +6,9 @@ what a text may still become is never looked for again.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 
 @dataclass(slots=True)
@@ -30,17 +28,6 @@ class _State:
     depth: int
     stop: str | None = None
     open_depth: int = 0
-
-
-LONG_STOP_CHARS: Final = 2048
-"""From here on a thread builds, which takes as long as some steps, so that streams go on."""
-
-
-async def built(stops: Sequence[str]) -> StopAutomaton:
-    """The automaton of a call's stop strings."""
-    if sum(map(len, stops)) < LONG_STOP_CHARS:
-        return StopAutomaton(stops)
-    return await asyncio.to_thread(StopAutomaton, stops)
 
 
 class StopAutomaton:
