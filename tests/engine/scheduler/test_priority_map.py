@@ -25,6 +25,7 @@ def test_like_a_sorted_dictionary(moves: list[tuple[int, int | None]]) -> None:
         assert made.first() == (None if best is None else ((model[best][0],), best))
         assert len(made) == len(model)
         assert (item in made) == (item in model)
+        assert set(made) == set(model)
 
 
 def test_memory_follows_the_items_and_not_their_history() -> None:

@@ -21,6 +21,7 @@ from math import inf
 
 from paceline_engine.config import EngineConfig
 from paceline_engine.request import Tier
+from paceline_engine.scheduler.priority_map import PriorityMap
 from paceline_engine.scheduler.sequence import Sequence
 from paceline_engine.scheduler.share import Share, split
 from paceline_engine.scheduler.tier_queue import TierQueue
@@ -38,7 +39,7 @@ class FairQueue:
         self._tiers = {tier: TierQueue(weights) for tier in Tier}
         self._shares = {Tier.INTERACTIVE: Share(1.0), Tier.BATCH: Share(config.batch_weight)}
         self._waiting: dict[int, Sequence] = {}
-        self._aside: dict[int, Sequence] = {}
+        self._aside: PriorityMap[Sequence, tuple[int]] = PriorityMap()
         self._patience_s = config.interactive_max_wait_s
         self._admitted_s = dict.fromkeys(Tier, -inf)
 
@@ -85,21 +86,21 @@ class FairQueue:
 
     def set_aside(self, sequence: Sequence) -> None:
         """Lets all others overtake a waiting request, due or not, until it is brought back."""
-        self._aside[sequence.request_id] = sequence
+        self._aside.set(sequence, (sequence.ticket.arrival,))
         self._tiers[sequence.request.tier].set_aside(sequence)
 
     def all_set_aside(self) -> Iterable[Sequence]:
         """Who is set aside, in no order."""
-        return self._aside.values()
+        return self._aside
 
     def set_aside_first(self) -> Sequence | None:
         """Who of those set aside came first."""
-        aside = self._aside.values()
-        return min(aside, key=lambda each: each.ticket.arrival) if aside else None
+        first = self._aside.first()
+        return first[1] if first else None
 
     def bring_back(self, sequence: Sequence) -> None:
         """Gives a request that was set aside its place back; nothing happens to others."""
-        if self._aside.pop(sequence.request_id, None) is not None:
+        if self._aside.remove(sequence):
             self._tiers[sequence.request.tier].bring_back(sequence)
 
     def head(self, now_s: float) -> Sequence | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any, Generic, TypeVar
 
 ItemT = TypeVar("ItemT", bound=Hashable)
@@ -29,6 +29,10 @@ class PriorityMap(Generic[ItemT, PriorityT]):
 
     def __contains__(self, item: ItemT) -> bool:
         return item in self._live
+
+    def __iter__(self) -> Iterator[ItemT]:
+        """In no order."""
+        return iter(self._live)
 
     def set(self, item: ItemT, priority: PriorityT) -> None:
         """Adds the item, or moves it."""
