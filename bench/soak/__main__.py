@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.soak.run import Result, soak
-from bench.soak.watch import Sample, memory_growth
+from bench.soak.watch import Sample, memory_growth, objects_a_call
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -45,6 +45,7 @@ def main() -> int:
     print(
         f"soak: {'short' if result.problems else 'ok'} minutes={args.minutes:g} "
         f"calls={result.statuses.total()} memory_growth={memory_growth(result.samples):+.2%} "
+        f"objects_a_call={objects_a_call(result.samples):.3f} "
         f"seconds={wall_s:.0f}"
     )
     return 1 if result.problems else 0
@@ -60,6 +61,7 @@ def _write(args: argparse.Namespace, result: Result, wall_s: float) -> None:
         "wall_s": round(wall_s, 1),
         "statuses": {str(status): count for status, count in sorted(result.statuses.items())},
         "memory_growth": round(memory_growth(result.samples), 5),
+        "objects_a_call": round(objects_a_call(result.samples), 4),
         "problems": result.problems,
         "samples": [asdict(each) for each in result.samples],
     }

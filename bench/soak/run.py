@@ -62,7 +62,8 @@ async def _soak(
             if number < FLOODS:
                 await _flood(place, result, seed + number)
             await _round(place, result, seed * 1000 + number, rate_per_s)
-            sample = place.look(asyncio.get_running_loop().time() - began_s)
+            at_s = asyncio.get_running_loop().time() - began_s
+            sample = place.look(at_s, result.statuses.total())
             result.samples.append(sample)
             told(sample)
     result.problems.extend(leaks(result.samples))

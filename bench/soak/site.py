@@ -41,11 +41,12 @@ class Site:
     client: InProcessClient
     service: Service
 
-    def look(self, at_s: float) -> Sample:
-        """Counts everything; call it while nothing is in progress."""
+    def look(self, at_s: float, calls: int) -> Sample:
+        """Counts everything; call it while nothing is in progress, with the calls that ended."""
         self.client.scheduler.check_idle()
         return Sample(
             at_s=at_s,
+            calls=calls,
             rss_bytes=rss_bytes(),
             objects=len(gc.get_objects()),
             tasks=len(asyncio.all_tasks()),

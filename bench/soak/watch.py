@@ -10,7 +10,7 @@ from statistics import median
 
 PAGE_BYTES = 4096
 RSS_TOLERANCE = 0.02
-OBJECTS_TOLERANCE = 0.01
+OBJECTS_A_CALL = 0.5  # a leak is one at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,7 @@ class Sample:
 
     Attributes:
         at_s: Virtual time since the start.
+        calls: That have ended, floods too.
         rss_bytes: Resident memory of the process.
         objects: Objects that the garbage collector tracks.
         tasks: asyncio tasks, the soak's own left out.
@@ -29,6 +30,7 @@ class Sample:
     """
 
     at_s: float
+    calls: int
     rss_bytes: int
     objects: int
     tasks: int
@@ -49,13 +51,24 @@ def growth(values: Sequence[int]) -> float:
 
     The first quarter is warm-up: caches fill, the allocator takes what it will need.
     """
-    quarter = max(1, len(values) // 4)
-    return median(values[-quarter:]) / median(values[quarter : 2 * quarter]) - 1
+    before, after = _levels(values)
+    return after / before - 1
 
 
 def memory_growth(samples: Sequence[Sample]) -> float:
     """Growth of resident memory; see `growth`."""
     return growth([each.rss_bytes for each in samples])
+
+
+def objects_a_call(samples: Sequence[Sample]) -> float:
+    """Objects that stay for each call, after the warm-up.
+
+    Counted by calls and not as a share of all objects, which would be the smaller the more
+    modules are loaded.
+    """
+    before, after = _levels([each.objects for each in samples])
+    first, last = _levels([each.calls for each in samples])
+    return (after - before) / max(1.0, last - first)
 
 
 def leaks(samples: Sequence[Sample]) -> list[str]:
@@ -73,7 +86,12 @@ def leaks(samples: Sequence[Sample]) -> list[str]:
     grown = memory_growth(samples)
     if grown > RSS_TOLERANCE:
         found.append(f"memory grew by {grown:.1%}, more than {RSS_TOLERANCE:.0%}")
-    grown = growth([each.objects for each in samples])
-    if grown > OBJECTS_TOLERANCE:
-        found.append(f"objects grew by {grown:.1%}, more than {OBJECTS_TOLERANCE:.0%}")
+    left = objects_a_call(samples)
+    if left > OBJECTS_A_CALL:
+        found.append(f"{left:.2f} objects stay for each call, more than {OBJECTS_A_CALL}")
     return found
+
+
+def _levels(values: Sequence[int]) -> tuple[float, float]:
+    quarter = max(1, len(values) // 4)
+    return median(values[quarter : 2 * quarter]), median(values[-quarter:])
