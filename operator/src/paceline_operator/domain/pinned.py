@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from paceline_operator.api.choice import RolloutStrategy
-from paceline_operator.domain.field_set import is_own
+from paceline_operator.domain.field_set import owns
 
 KEY = "engines"
 IMAGE_BEFORE = "paceline.dev/engine-image"
@@ -104,31 +104,19 @@ def inherited(status: Any, deployment: Mapping[str, Any] | None) -> Pinned:
 
 def _from_deployment(live: Mapping[str, Any]) -> Pinned:
     metadata = live["metadata"]
-    entries = metadata.get("managedFields") or ()
-    owned = next((each.get("fieldsV1") or {} for each in entries if is_own(each)), None)
-    if owned is None:
-        return Pinned()
     annotations = metadata.get("annotations") or {}
     image, startup = (
         _text(annotations.get(key))
-        if _owns(owned, "f:metadata", "f:annotations", f"f:{key}")
+        if owns(live, "f:metadata", "f:annotations", f"f:{key}")
         else None
         for key in (IMAGE_BEFORE, STARTUP_BEFORE)
     )
     strategy = None
-    if _owns(owned, "f:spec", "f:strategy", "f:rollingUpdate", "f:maxSurge"):
+    if owns(live, "f:spec", "f:strategy", "f:rollingUpdate", "f:maxSurge"):
         rolling = ((live.get("spec") or {}).get("strategy") or {}).get("rollingUpdate") or {}
         is_surge = rolling.get("maxSurge", 1) not in (0, "0", "0%")
         strategy = RolloutStrategy.SURGE if is_surge else RolloutStrategy.REPLACE
     return Pinned(image=image, startup=startup, strategy=strategy)
-
-
-def _owns(owned: Mapping[str, Any], *path: str) -> bool:
-    for key in path:
-        if key not in owned:
-            return False
-        owned = owned[key]
-    return True
 
 
 def _memory(status: Any) -> Mapping[str, Any]:
