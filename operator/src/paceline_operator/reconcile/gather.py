@@ -64,16 +64,10 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     is_known = session.token is not None
     is_measured = is_known and await _measure(ctx, key, session, now_s)
     await _refresh(ctx, key, session, now_s)
-    known = _wanted(ctx, key)
-    if known is None:
-        return None
-    await admin_secret.refresh(ctx, key, str(known["metadata"]["uid"]), session)
-    # Nothing is awaited between the object and its children: they are of one moment.
-    service = _wanted(ctx, key)
+    service = await _service(ctx, key, session)
     if service is None:
         return None
-    if ctx.session(key) is not session:
-        raise ConflictError(REPLACED)
+    # Nothing is awaited between the object and its children: they are of one moment.
     status, (spec, refused) = _status(service), _spec(ctx, service)
     children = _children(ctx, key, session)
     items = _pods(ctx, key)
@@ -154,6 +148,18 @@ async def _resync(ctx: Context, key: Key, session: Session) -> None:
     for kind in (AUTOSCALER, SCALED_OBJECT) if ctx.has_keda else (AUTOSCALER,):
         ctx.store.replace_in_namespace(kind, key[0], await fetch_all(ctx.client, kind, key[0]))
     session.secret_read_at_s = NEVER
+
+
+async def _service(ctx: Context, key: Key, session: Session) -> Object | None:
+    """The object as it is once its Secret was read."""
+    known = _wanted(ctx, key)
+    if known is None:
+        return None
+    await admin_secret.refresh(ctx, key, str(known["metadata"]["uid"]), session)
+    service = _wanted(ctx, key)
+    if service is not None and ctx.session(key) is not session:
+        raise ConflictError(REPLACED)
+    return service
 
 
 def _wanted(ctx: Context, key: Key) -> Object | None:
