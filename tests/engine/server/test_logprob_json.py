@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
 from typing_extensions import override
 
 from paceline_engine.message import TokenLogprobs
+from paceline_engine.server import logprob_json
 from paceline_engine.server.answer_wire import Usage
 from paceline_engine.server.logprob_json import (
     SLICE_PLACES,
@@ -165,3 +168,22 @@ async def test_slices_add_up_to_the_whole_answer(tokens: int) -> None:
     echo = await echoed_columns(texts, TOP, opening(tokens))
     whole = text_logprobs(texts, TOP, [*echoed(opening(tokens)), *drawn(long.scored)])
     assert plain(echo.continued(columns)) == plain(whole)
+
+
+@pytest.mark.parametrize("long_bytes", [1, 1 << 30])
+async def test_long_arrays_are_joined_in_a_thread(
+    long_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[object] = []
+
+    async def noted(join: Callable[[], Raw]) -> Raw:
+        threads.append(join)
+        return join()
+
+    monkeypatch.setattr(logprob_json, "LONG_BYTES", long_bytes)
+    monkeypatch.setattr(asyncio, "to_thread", noted)
+    texts = TokenTexts(load_tokenizer(None))
+    scored = [ScoredToken(TokenLogprobs(97, -1.0, 1), at) for at in range(3 * SLICE_PLACES)]
+    columns = await drawn_columns(texts, TOP, scored)
+    assert plain(columns) == plain(text_logprobs(texts, TOP, [*drawn(scored)]))
+    assert len(threads) == (4 if long_bytes == 1 else 0)

@@ -43,7 +43,7 @@ def test_the_token_itself_is_always_shown(top: int, names: set[str]) -> None:
 
 def test_the_first_token_of_an_echoed_prompt_has_none() -> None:
     opening = Opening(token_ids=(98, 97), text="ba", offsets=(0, 1), scores=(A,))
-    shown = text_logprobs(TEXTS, 1, echoed(opening))
+    shown = text_logprobs(TEXTS, 1, tuple(echoed(opening)))
     assert shown.tokens == ("b", "a")
     assert shown.token_logprobs == (None, -0.25)
     assert shown.top_logprobs[0] is None

@@ -8,12 +8,14 @@ types the API's document keeps; a few are handed on as they are.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
 
+from paceline_engine.message import TokenLogprobs
 from paceline_engine.server.answer_wire import (
     ChatLogprobs,
     ChatTokenLogprob,
@@ -34,6 +36,10 @@ from paceline_engine.server.token_texts import TokenTexts
 SLICE_PLACES: Final = 64
 """Places that are written between two turns of the event loop."""
 
+LONG_BYTES: Final = 1_048_576
+"""From here on a thread joins what was written."""
+
+_EMPTY_BYTES: Final = len(b"[]")
 _COLUMNS: Final = TextLogprobs.__struct_fields__
 _dump: Final = msgspec.json.encode
 _Item = TypeVar("_Item")
@@ -42,20 +48,24 @@ _Item = TypeVar("_Item")
 class _Array:
     """A JSON array, written part by part."""
 
-    def __init__(self, whole: bytes = b"[]") -> None:
+    def __init__(self) -> None:
         self._parts: list[bytes] = []
-        self.append(whole)
-
-    def append(self, whole: bytes) -> None:
-        if whole != b"[]":
-            self._parts.append(whole[1:-1])
 
     def extend(self, items: Sequence[object]) -> None:
         if items:
             self._parts.append(_dump(items)[1:-1])
 
-    def raw(self) -> Raw:
-        return Raw(b"[" + b",".join(self._parts) + b"]")
+    async def raw(self) -> Raw:
+        if sum(map(len, self._parts)) < LONG_BYTES:
+            return self._joined()
+        return await asyncio.to_thread(self._joined)  # which long bytes are joined beside
+
+    def _joined(self) -> Raw:
+        if not self._parts:
+            return Raw(b"[]")
+        self._parts[0] = b"[" + self._parts[0]
+        self._parts[-1] += b"]"
+        return Raw(b",".join(self._parts))
 
 
 class EchoedColumns:
@@ -97,20 +107,20 @@ async def chat_array(texts: TokenTexts, top: int, scored: Sequence[ScoredToken])
     await _in_slices(
         scored, lambda part: array.extend(chat_logprobs(texts, top, part).content or ())
     )
-    return ChatLogprobs(content=cast("tuple[ChatTokenLogprob, ...]", array.raw()))
+    return ChatLogprobs(content=cast("tuple[ChatTokenLogprob, ...]", await array.raw()))
 
 
 async def prompt_array(texts: TokenTexts, top: int, opening: Opening) -> PromptLogprobs:
     """Log-probabilities of a prompt; see `prompt_logprobs`."""
     array = _Array()
     await _in_slices(
-        (None, *opening.scores),
+        chain[TokenLogprobs | None]((None,), opening.scores),
         lambda scores: array.extend(prompt_logprobs(texts, top, scores)),
     )
-    return cast("PromptLogprobs", array.raw())
+    return cast("PromptLogprobs", await array.raw())
 
 
-async def _columns(texts: TokenTexts, top: int, places: Sequence[Place]) -> dict[str, Raw]:
+async def _columns(texts: TokenTexts, top: int, places: Iterable[Place]) -> dict[str, Raw]:
     arrays = {name: _Array() for name in _COLUMNS}
 
     def write(part: Sequence[Place]) -> None:
@@ -119,19 +129,20 @@ async def _columns(texts: TokenTexts, top: int, places: Sequence[Place]) -> dict
             array.extend(getattr(columns, name))
 
     await _in_slices(places, write)
-    return {name: array.raw() for name, array in arrays.items()}
+    return {name: await array.raw() for name, array in arrays.items()}
 
 
-async def _in_slices(items: Sequence[_Item], write: Callable[[Sequence[_Item]], None]) -> None:
-    for first in range(0, len(items), SLICE_PLACES):
-        write(items[first : first + SLICE_PLACES])
+async def _in_slices(items: Iterable[_Item], write: Callable[[Sequence[_Item]], None]) -> None:
+    left = iter(items)
+    while part := tuple(islice(left, SLICE_PLACES)):
+        write(part)
         await asyncio.sleep(0)
 
 
 def _joined(head: Raw, tail: Sequence[object] | Raw) -> Raw:
-    array = _Array(bytes(head))
-    if isinstance(tail, Raw):
-        array.append(bytes(tail))
-    else:
-        array.extend(tail)
-    return array.raw()
+    rest = memoryview(tail if isinstance(tail, Raw) else _dump(tail))
+    if len(rest) == _EMPTY_BYTES:
+        return head
+    if len(memoryview(head)) == _EMPTY_BYTES:
+        return Raw(bytes(rest))
+    return Raw(b"".join((memoryview(head)[:-1], b",", rest[1:])))

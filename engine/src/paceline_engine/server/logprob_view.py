@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from paceline_engine.message import TokenLogprobs
 from paceline_engine.server.answer_wire import (
@@ -39,12 +40,11 @@ def text_logprobs(texts: TokenTexts, top: int, places: Sequence[Place]) -> TextL
     )
 
 
-def echoed(opening: Opening) -> Sequence[Place]:
-    """Places of an echoed prompt; none without echo."""
-    if not opening.offsets:
-        return ()
-    scores: Sequence[TokenLogprobs | None] = (None, *opening.scores)
-    return tuple(zip(opening.offsets, opening.token_ids, scores, strict=True))
+def echoed(opening: Opening) -> Iterator[Place]:
+    """Places of an echoed prompt, made one by one since they are many; none without echo."""
+    if opening.offsets:
+        scores = chain[TokenLogprobs | None]((None,), opening.scores)
+        yield from zip(opening.offsets, opening.token_ids, scores, strict=True)
 
 
 def drawn(scored: Sequence[ScoredToken]) -> Sequence[Place]:
