@@ -148,7 +148,7 @@ def test_what_has_waited_for_long_counts_where_no_step_has_run() -> None:
 
 
 @pytest.mark.behaviour(
-    "a wait for seats that others hold counts against --max-queue-seconds, however fast prompts are",
+    "a wait for seats that others hold counts against --max-queue-seconds, fast prompts or not",
     report="own finding: four long outputs held all seats, and later calls were projected to wait "
     "0.2 s",
 )
