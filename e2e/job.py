@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,6 +89,19 @@ class LoadJob:
     def follow(self) -> Iterator[str]:
         """Lines as they are printed, until the generator ends."""
         yield from self.kubectl.stream("logs", "-f", f"job/{self.name}")
+
+    def finish(self) -> None:
+        """Has the generator send nothing further and wait for what is in flight.
+
+        Raises:
+            KubectlError: It cannot be told, and has not ended by itself.
+        """
+        tell = f"import os; os.kill(1, {signal.SIGUSR1:d})"
+        try:
+            self.kubectl.run("exec", f"job/{self.name}", "--", self.host.python, "-c", tell)
+        except KubectlError:
+            if not self._succeeded():
+                raise
 
     def lines(self) -> list[str]:
         """All lines printed so far; the whole story once the Job has ended."""
@@ -214,7 +228,8 @@ def read_log(lines: Sequence[str]) -> LoadLog:
     """Reads the lines of a whole run.
 
     Raises:
-        KubectlError: It ended before its plan did, so that requests are unaccounted for.
+        KubectlError: It ended before its plan did, and not because it was told to come to its
+            end, so that requests are unaccounted for.
     """
     start = next((json.loads(x)["start"] for x in lines if x.startswith('{"start"')), None)
     summary = next((json.loads(x)["summary"] for x in lines if x.startswith('{"summary"')), None)
@@ -223,6 +238,7 @@ def read_log(lines: Sequence[str]) -> LoadLog:
         raise KubectlError(f"the load generator did not finish: {last}")
     records = tuple(read_records(lines))
     planned = int(start["requests"])
-    if len(records) != planned:
-        raise KubectlError(f"the load generator planned {planned} requests and sent {len(records)}")
+    due = int(summary["sent"]) if summary.get("finished") else planned
+    if len(records) != due:
+        raise KubectlError(f"{due} requests were due, and the load generator sent {len(records)}")
     return LoadLog(float(start["at_s"]), records, planned)

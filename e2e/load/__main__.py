@@ -37,13 +37,16 @@ async def _run(plan: Plan, target: Target, *, as_json: bool) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, run.stop)
+    loop.add_signal_handler(signal.SIGUSR1, run.finish)
     started_s = time.time()
     if as_json:
         print(json.dumps({"start": start_of(plan, started_s)}), flush=True)
     tally = await run.run(started_s)
     summary = {
         "planned": tally.planned,
+        "sent": tally.sent,
         "stopped": run.stopped,
+        "finished": run.finished,
         "worst_lag_ms": round(tally.worst_lag_s * 1e3, 1),
         **summarise(records),
     }

@@ -17,8 +17,9 @@ API_KEY = "PACELINE_API_KEY"
 """Variable with the bearer token."""
 DESCRIPTION = """\
 Sends seeded, open-loop load to an OpenAI-compatible endpoint: each request leaves when it
-is due, on a connection of its own, whatever became of the others. Ends by itself; SIGTERM
-or Ctrl-C ends it early, with what was in flight reported as cancelled.
+is due, on a connection of its own, whatever became of the others. Ends by itself; SIGUSR1
+lets it send nothing further and wait for what is in flight, SIGTERM or Ctrl-C ends it
+at once, with what was in flight reported as cancelled.
 
 With --json standard output holds one JSON object a line: first {"start": ...} with the
 phases' times, then one record a request as it ends (id, phase, kind, scheduled_s, sent_s,

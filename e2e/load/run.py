@@ -68,17 +68,24 @@ class Run:
         """
         self.tally = Tally(planned=len(plan.requests))
         self.stopped = False
+        self.finished = False
         self._plan = plan
         self._target = target
         self._on_record = on_record
         self._on_progress = on_progress
-        self._stop = asyncio.Event()
+        self._stop, self._no_more = asyncio.Event(), asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
         """Sends nothing further and cancels what is in flight."""
         self.stopped = True
+        self._no_more.set()
         self._stop.set()
+
+    def finish(self) -> None:
+        """Sends nothing further and lets what is in flight come to its end."""
+        self.finished = True
+        self._no_more.set()
 
     async def run(self, started_s: float) -> Tally:
         """Sends the plan and returns when every request has ended.
@@ -91,16 +98,16 @@ class Run:
         async with open_session() as session, asyncio.TaskGroup() as group:
             progress = group.create_task(self._report())
             for request in self._plan.requests:
-                if await self._stops_within(started_s + request.offset_s - time.time()):
+                if await self._ends_within(started_s + request.offset_s - time.time()):
                     break
                 self._launch(group, session, request, started_s)
             await self._settle()
             progress.cancel()
         return self.tally
 
-    async def _stops_within(self, delay_s: float) -> bool:
+    async def _ends_within(self, delay_s: float) -> bool:
         try:
-            await asyncio.wait_for(self._stop.wait(), max(0.0, delay_s))
+            await asyncio.wait_for(self._no_more.wait(), max(0.0, delay_s))
         except TimeoutError:
             return False
         return True

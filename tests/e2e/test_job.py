@@ -22,6 +22,14 @@ def test_a_whole_log_is_read() -> None:
     assert (log.started_s, log.planned, len(log.records)) == (5.0, 1, 1)
 
 
+def test_a_run_that_was_told_to_end_holds_what_it_sent() -> None:
+    start = json.dumps({"start": {"at_s": 5.0, "requests": 9, "phases": []}})
+    ended = json.dumps({"summary": {"sent": 1, "finished": True}})
+    assert len(read_log([start, RECORD, ended]).records) == 1
+    with pytest.raises(KubectlError, match="2 requests were due"):
+        read_log([start, RECORD, json.dumps({"summary": {"sent": 2, "finished": True}})])
+
+
 @pytest.mark.parametrize(
     "lines",
     [[], ["Traceback"], [START, RECORD], [START, SUMMARY], [RECORD, SUMMARY]],

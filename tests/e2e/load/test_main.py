@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
+from e2e.job import read_log
 from e2e.load.record import Outcome, read_records
 from tests.e2e.load.serving import Serve, full_stream
 
@@ -79,6 +80,25 @@ async def test_sigterm_ends_it_with_everything_accounted_for(serve: Serve) -> No
     summary = json.loads(lines[-1])["summary"]
     assert summary["stopped"] is True
     assert summary["cancelled"] == summary["requests"] == len(records) >= 1
+
+
+async def test_sigusr1_lets_what_is_in_flight_come_to_its_end(serve: Serve) -> None:
+    arrived, answered = asyncio.Event(), asyncio.Event()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        arrived.set()
+        await answered.wait()
+        return await full_stream(request)
+
+    process = await start(*flags(await serve(handler), "--duration", "600", "--json"))
+    await arrived.wait()
+    process.send_signal(signal.SIGUSR1)
+    answered.set()
+    lines, errors = await finish(process)
+    assert (process.returncode, errors) == (0, "")
+    summary = json.loads(lines[-1])["summary"]
+    assert (summary["finished"], summary["stopped"], summary["cancelled"]) == (True, False, 0)
+    assert summary["ok"] == summary["sent"] == len(read_log(lines).records) >= 1
 
 
 async def test_its_sources_alone_are_enough(serve: Serve, tmp_path: Path) -> None:
