@@ -1,0 +1,1 @@
+"""Pure. A discrete-event fleet of engines: for tests, `what-if` and benchmarks."""
