@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from paceline_operator.autopilot.window import Window, merge
+from paceline_operator.autopilot.window import Window, spanning
 
 
 class DataClass(StrEnum):
@@ -130,10 +130,10 @@ class FleetObservation:
 
     def since(self, start_s: float) -> Window:
         """Everything measured in slices that begin at or after `start_s`."""
-        return merge(w for w in self.slices if w.start_s >= start_s - 1e-6)
+        return spanning(w for w in self.slices if w.start_s >= start_s - 1e-6)
 
     def last(self, seconds: float) -> Window:
         """Everything measured in the last `seconds`, counted back from the newest slice."""
         if not self.slices:
-            return merge(())
+            return spanning(())
         return self.since(self.slices[-1].end_s - seconds)

@@ -6,12 +6,16 @@ as many slices as they need.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import reduce
 from itertools import combinations_with_replacement
 from math import sqrt
-from typing import Protocol, Self, TypeVar
+from operator import add
+from typing import TypeVar
+
+from typing_extensions import override
 
 # Variables of one step: the constant 1, prefill tokens, decode rows, resident KV tokens,
 # chunk length x context, step time in seconds.
@@ -251,7 +255,7 @@ class Window:
     def moments(self, *classes: StepClass) -> Moments:
         """Moments over some classes, or all."""
         chosen = classes or tuple(StepClass)
-        return sum((self.steps[c] for c in chosen if c in self.steps), Moments())
+        return total_moments(self.steps[c] for c in chosen if c in self.steps)
 
     def histogram(self, latency: Latency, tier: str = INTERACTIVE) -> Histogram:
         """One histogram, empty where nothing was reported."""
@@ -261,32 +265,94 @@ class Window:
 
 def merge(windows: Iterable[Window]) -> Window:
     """One window that spans all of them; the sums add up."""
+    found = spanning(windows)
+    return replace(
+        found,
+        steps=dict(found.steps),
+        counters=dict(found.counters),
+        histograms=dict(found.histograms),
+        batch=dict(found.batch),
+        slo=dict(found.slo),
+    )
+
+
+def spanning(windows: Iterable[Window]) -> Window:
+    """The same over parts that are kept: each sum is made when it is first asked for.
+
+    A control loop asks many stretches of time for few of their sums.
+    """
     parts = list(windows)
     if not parts:
         return Window(start_s=0.0, end_s=0.0)
+    if len(parts) == 1:
+        return parts[0]
     return Window(
         start_s=min(w.start_s for w in parts),
         end_s=max(w.end_s for w in parts),
         pod_seconds=sum(w.pod_seconds for w in parts),
-        steps=_sum_by_key((w.steps for w in parts), Moments()),
-        counters=_sum_by_key((w.counters for w in parts), 0.0),
-        histograms=_sum_by_key((w.histograms for w in parts), Histogram()),
-        batch=_sum_by_key((w.batch for w in parts), Histogram()),
-        slo=_sum_by_key((w.slo for w in parts), SloCounts()),
+        steps=_Summed([w.steps for w in parts], total_moments),
+        counters=_Summed([w.counters for w in parts], sum),
+        histograms=_Summed([w.histograms for w in parts], total_histogram),
+        batch=_Summed([w.batch for w in parts], total_histogram),
+        slo=_Summed([w.slo for w in parts], total_counts),
     )
 
 
-class _Additive(Protocol):
-    def __add__(self, other: Self, /) -> Self: ...
+def total_moments(parts: Iterable[Moments]) -> Moments:
+    """Moments of all sets of steps."""
+    columns = tuple(zip(*(part.sums for part in parts), strict=True))
+    return Moments(tuple(map(sum, columns))) if columns else Moments()
+
+
+def total_histogram(parts: Iterable[Histogram]) -> Histogram:
+    """All sets of samples; different edges (mixed versions) fall back to common ones."""
+    filled = [part for part in parts if part.edges]
+    if not filled:
+        return Histogram()
+    edges = filled[0].edges
+    if any(part.edges != edges for part in filled):
+        return reduce(add, filled)
+    counts = tuple(map(sum, zip(*(part.counts for part in filled), strict=True)))
+    return Histogram(edges, counts, sum(part.total for part in filled))
+
+
+def total_counts(parts: Iterable[SloCounts]) -> SloCounts:
+    """All sets of samples."""
+    return reduce(add, parts, SloCounts())
 
 
 _K = TypeVar("_K")
-_V = TypeVar("_V", bound=_Additive)
+_V = TypeVar("_V")
 
 
-def _sum_by_key(maps: Iterable[Mapping[_K, _V]], zero: _V) -> dict[_K, _V]:
-    total: dict[_K, _V] = {}
-    for part in maps:
-        for key, value in part.items():
-            total[key] = total.get(key, zero) + value
-    return total
+class _Summed(Mapping[_K, _V]):
+    """The sums of many maps by key; a control loop asks for few of them, so none is made early.
+
+    Args:
+        parts: The maps.
+        total: Adds up values of one key.
+    """
+
+    __slots__ = ("_made", "_parts", "_total")
+
+    def __init__(self, parts: list[Mapping[_K, _V]], total: Callable[[Iterable[_V]], _V]) -> None:
+        self._parts = parts
+        self._total = total
+        self._made: dict[_K, _V] = {}
+
+    @override
+    def __getitem__(self, key: _K) -> _V:
+        if key not in self._made:
+            found = [part[key] for part in self._parts if key in part]
+            if not found:
+                raise KeyError(key)
+            self._made[key] = self._total(found)
+        return self._made[key]
+
+    @override
+    def __iter__(self) -> Iterator[_K]:
+        return iter(dict.fromkeys(key for part in self._parts for key in part))
+
+    @override
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
