@@ -1,0 +1,69 @@
+"""The product's control law as what steers a simulated fleet: its code, unchanged."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from math import inf
+
+from paceline_operator.autopilot import pilot
+from paceline_operator.autopilot.decision import Decision, SetReplicas, SetTunables, Tick
+from paceline_operator.autopilot.fleet import FleetObservation, Tunables
+from paceline_operator.autopilot.memory import Memory, dump_memory, load_memory
+from paceline_operator.autopilot.policy import Policy
+from paceline_operator.simulator.controller import Orders
+
+
+class AutopilotController:
+    """Asked at every scrape, as the operator asks it.
+
+    Args:
+        policy: Objectives, autonomy and limits.
+        kept_decisions: Most decisions to keep, the newest ones.
+
+    Attributes:
+        memory: What it must not forget.
+        decisions: Newest last.
+        last_tick: What it said last, None before.
+    """
+
+    def __init__(self, policy: Policy, *, kept_decisions: int = 0) -> None:
+        self._policy = policy
+        self.memory = Memory()
+        self.decisions: deque[Decision] = deque(maxlen=kept_decisions)
+        self.last_tick: Tick | None = None
+
+    @property
+    def next_due_s(self) -> float:
+        """Always: it learns from every slice, and knows itself which loop is due."""
+        return -inf
+
+    def decide(self, fleet: FleetObservation, now_s: float) -> Orders:
+        """What it wants, from what is seen of the fleet."""
+        tick = pilot.step(self._policy, fleet, self.memory, now_s)
+        self.memory, self.last_tick = tick.memory, tick
+        self.decisions.extend(tick.decisions)
+        return _orders(tick)
+
+    def disturbed(self, now_s: float) -> None:
+        """Somebody else wrote replicas: cool-downs begin as after a move of its own."""
+        self.memory = replace(self.memory, scaled_in_at_s=now_s, scaled_out_at_s=now_s)
+
+    def restarted(self) -> None:
+        """Another process goes on, from what the status keeps."""
+        self.memory, self.last_tick = load_memory(dump_memory(self.memory)), None
+
+
+def _orders(tick: Tick) -> Orders:
+    replicas, tunables = None, None
+    for action in tick.actions:
+        match action:
+            case SetReplicas():
+                replicas = action.replicas
+            case SetTunables():
+                tunables = Tunables(
+                    max_num_batched_tokens=action.max_num_batched_tokens,
+                    max_num_running_seqs=action.max_num_running_seqs,
+                )
+    reasons = [each.reason.value for each in tick.decisions if each.applied]
+    return Orders(replicas=replicas, tunables=tunables, reason=", ".join(reasons))

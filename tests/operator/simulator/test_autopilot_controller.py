@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paceline_operator.api.v1alpha1 import Mode
+from paceline_operator.autopilot.decision import Action, Knob
+from paceline_operator.autopilot.policy import Policy
+from paceline_operator.simulator.autopilot_controller import AutopilotController
+from paceline_operator.simulator.faults import OperatorAway
+from paceline_operator.simulator.result import Result
+from tests.operator.simulator.fleets import ITL, TTFT, poisson, run
+
+POLICY = Policy(
+    objectives=(TTFT, ITL),
+    scaling_mode=Mode.AUTO,
+    min_replicas=1,
+    max_replicas=6,
+    down_window_s=60.0,
+    batch_max=1024,
+    batch_initial=512,
+    max_num_seqs=32,
+    cold_start_prior_s=25.0,
+)
+
+
+def steered(rate: float, seconds: float, law: AutopilotController, **more: object) -> Result:
+    return run(poisson(rate, seconds), law, until_s=seconds, **more)
+
+
+def test_constant_load_ends_in_a_fixed_point() -> None:
+    law = AutopilotController(POLICY, kept_decisions=20)
+    result = steered(6.0, 480.0, law, initial_replicas=4)
+    late = [move for move in result.moves if move.time_s > 300.0]
+    assert late == []
+    assert result.samples[-1].desired < 4
+    assert result.samples[-1].good >= 0.95 * result.samples[-1].ended
+    assert all(d.action is Action.HOLD for d in law.decisions)
+
+
+def test_a_load_too_high_for_one_orders_more() -> None:
+    result = steered(30.0, 90.0, AutopilotController(POLICY), initial_replicas=1)
+    out = result.of_knob(Knob.REPLICAS)
+    assert out
+    assert out[0].after > out[0].before
+    assert out[0].reason
+    assert result.samples[-1].ready > 1
+
+
+def test_a_restart_changes_nothing_but_what_is_measured_anew() -> None:
+    law = AutopilotController(POLICY)
+    steered(4.0, 62.0, law)
+    before = law.memory
+    law.restarted()
+    assert law.memory == before
+    assert law.last_tick is None
+
+
+def test_a_fleet_goes_on_over_restarts() -> None:
+    away = [OperatorAway(start_s=100.0, end_s=115.0), OperatorAway(start_s=200.0, end_s=200.0)]
+    result = steered(6.0, 300.0, AutopilotController(POLICY), initial_replicas=2, faults=away)
+    assert result.samples[-1].good >= 0.95 * result.samples[-1].ended
+    assert result.cut == 0
+
+
+def test_a_foreign_write_begins_the_cool_downs() -> None:
+    law = AutopilotController(POLICY)
+    law.disturbed(1234.0)
+    expected = replace(AutopilotController(POLICY).memory, scaled_in_at_s=1234.0,
+                       scaled_out_at_s=1234.0)  # fmt: skip
+    assert law.memory == expected
+
+
+def test_decisions_are_kept_only_as_far_as_wanted() -> None:
+    law = AutopilotController(POLICY, kept_decisions=3)
+    steered(2.5, 60.0, law)
+    assert len(law.decisions) == 3
+    assert law.decisions[-1].time_s > law.decisions[0].time_s
