@@ -116,7 +116,7 @@ verify: ## Fail where anything generated differs from its source
 	@$(SETUP) operator cluster
 	@$(MAKE) static-verify
 
-.PHONY: smoke e2e chaos conformance bench-engine bench-flags soak
+.PHONY: smoke e2e chaos conformance conformance-full bench-engine bench-flags soak
 smoke: ## Kill operator, engine pod and API server on the real cluster; lose no request
 	@$(SETUP) operator engine model cluster
 	@$(OP)/python -m e2e.smoke
@@ -139,8 +139,13 @@ soak: ## Two hours of mixed load on a virtual clock; nothing may leak
 	@$(SETUP) engine
 	@$(EN)/python -m bench.soak
 
-conformance: ## (not built yet) The autopilot against every baseline
-	$(LATER)
+conformance: ## The autopilot against every baseline on simulated fleets (TRACES=DIR adds traces)
+	@$(SETUP) operator
+	@$(OP)/python -m bench.conformance $(if $(TRACES),--traces $(TRACES))
+
+conformance-full: ## Every load, cold start and seed, over as many sittings as it takes
+	@$(SETUP) operator
+	@$(OP)/python -m bench.conformance --full $(if $(TRACES),--traces $(TRACES))
 
 chaos: ## (not built yet) Faults under load
 	$(LATER)

@@ -1,0 +1,144 @@
+"""`python -m bench.conformance`: the autopilot against every baseline, on simulated fleets.
+
+Runs the quick list, or all with `--full`; what was run before with the same code is read from
+the cache, so an interrupted run goes on where it was. Writes a page and a JSON file, and ends with
+one line `conformance: ok|short ...` that names each bar that was missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.conformance import bars, matrix, report
+from bench.conformance.cell import Cell, Score
+from bench.conformance.cell_cache import CellCache
+from bench.conformance.load_case import LoadCase
+from bench.conformance.loads import loads, traces_word
+from bench.conformance.runner import Runner
+from bench.conformance.tune import tuned
+from bench.conformance.tuning import Tuning, TuningError, load_tunings, save_tunings
+from paceline_operator.simulator.trace import TraceError
+
+RESULTS = Path(__file__).parents[1] / "results"
+CACHE = Path(os.environ.get("PACELINE_CACHE", "~/.cache/paceline")).expanduser() / "conformance"
+
+
+def main() -> int:
+    """Runs, reports, ends with the last line; 0 where every bar held."""
+    args = _arguments()
+    try:
+        cases = [c for c in loads(args.traces) if not args.only or c.name in args.only]
+        tunings = load_tunings()
+    except (TraceError, TuningError) as error:
+        print(f"conformance: {error}", file=sys.stderr)
+        return 2
+    with _progress() as progress:
+        return _run(args, cases, tunings, progress)
+
+
+def _run(
+    args: argparse.Namespace,
+    cases: Sequence[LoadCase],
+    tunings: dict[str, Tuning],
+    progress: Progress,
+) -> int:
+    task = progress.add_task("cells", total=None)
+
+    def told(cell: Cell, score: Score) -> None:
+        progress.console.print(_told(cell, score), highlight=False)
+        progress.advance(task)
+
+    known = {case.name: case for case in cases}
+    runner = Runner(known, args.traces, CellCache(args.cache), args.jobs, told)
+    tunings = _with_tunings(args, cases, tunings, runner)
+    choose = matrix.full if args.full else matrix.quick
+    cells = choose([case for case in cases if case.name in tunings], tunings)
+    progress.update(task, total=len(cells), completed=0)
+    scores = runner.scores(cells, tunings)
+    return _report(args, cases, scores, progress.console)
+
+
+def _with_tunings(
+    args: argparse.Namespace,
+    cases: Sequence[LoadCase],
+    tunings: dict[str, Tuning],
+    runner: Runner,
+) -> dict[str, Tuning]:
+    """The known ones, and where asked or where a load has none, new ones."""
+    for case in cases:
+        wanted = case.name in matrix.QUICK_LOADS or case.trace is not None or args.full
+        if wanted and (args.tune or case.name not in tunings):
+            tunings[case.name] = tuned(case, runner.scores)
+            if args.full or args.tune:
+                save_tunings(tunings)
+    return tunings
+
+
+def _report(
+    args: argparse.Namespace,
+    cases: Sequence[LoadCase],
+    scores: Mapping[Cell, Score],
+    console: Console,
+) -> int:
+    changing = [case.name for case in cases if case.changes_regime]
+    findings = bars.judge(scores, changing)
+    line = bars.last_line(findings, traces_word(tuple(cases)), len(scores))
+    page, data = report.write(
+        report.Evaluation(
+            made_at=datetime.now(UTC),
+            command=shlex.join(["python", "-m", "bench.conformance", *sys.argv[1:]]),
+            line=line,
+            scores=scores,
+            findings=findings,
+        ),
+        args.results,
+    )
+    for finding in findings:
+        if not finding.held:
+            reached = f"{finding.value:.3g}, asked {finding.limit:.3g}"
+            console.print(f"  missed {finding.bar}: {finding.where}: {reached}", highlight=False)
+    console.print(f"report: {page}\ndata: {data}", highlight=False)
+    print(line)
+    return 1 if bars.missed(findings) else 0
+
+
+def _told(cell: Cell, score: Score) -> str:
+    return (
+        f"{cell.name:<48} {100 * score.attainment:6.2f} %  {score.replica_hours:7.2f} h  "
+        f"peak {score.replicas_peak:2d}  {score.wall_s:5.1f} s"
+    )
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(soft_wrap=True),
+    )
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.conformance", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="every load, cold start and seed")
+    parser.add_argument("--tune", action="store_true", help="find anew what hindsight knows")
+    parser.add_argument("--traces", type=Path, help="folder of traces (.csv, .csv.gz)")
+    parser.add_argument("--only", action="append", metavar="LOAD", help="this load; repeatable")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--cache", type=Path, default=CACHE)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""Which cells are run: the quick list, and the whole of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from bench.conformance import bars
+from bench.conformance.cell import Cell
+from bench.conformance.contestants import ALL, SETTINGS
+from bench.conformance.load_case import LoadCase
+from bench.conformance.policies.catalogue import BASELINES
+from bench.conformance.tuning import Tuning
+
+QUICK_LOADS: Final = (
+    "step",
+    "diurnal",
+    "conversations",
+    "8k-context",
+    "hit-rate-drop",
+    "slower-steps",
+)
+COLD_STARTS_S: Final = (30, 120, 300)
+USUAL_S: Final = 120
+SEEDS: Final = (1, 2, 3)
+MOST_QUICK: Final = 300
+_SWEPT = frozenset(baseline.name for baseline in BASELINES)
+
+Tunings = Mapping[str, Tuning]
+
+
+def quick(cases: Sequence[LoadCase], tunings: Tunings) -> list[Cell]:
+    """At most 300: six loads with everybody, all traces with the best.
+
+    Args:
+        cases: All loads there are.
+        tunings: What hindsight knows of them.
+    """
+    cells: list[Cell] = []
+    for case in cases:
+        tuning = tunings[case.name]
+        if case.name in QUICK_LOADS:
+            cells += _everybody(case.name, tuning, USUAL_S, seed=1)
+            for cold_start_s in COLD_STARTS_S:
+                if cold_start_s != USUAL_S:
+                    cells += _the_best(case.name, tuning, cold_start_s, seed=1)
+        elif case.trace is not None:
+            cells += _the_best(case.name, tuning, USUAL_S, seed=1)
+    return cells[:MOST_QUICK]
+
+
+def full(cases: Iterable[LoadCase], tunings: Tunings) -> list[Cell]:
+    """Every load, cold start and seed with everybody; each baseline's sweep once."""
+    cells: dict[Cell, None] = {}
+    for case in cases:
+        tuning = tunings[case.name]
+        for cold_start_s in COLD_STARTS_S:
+            for seed in SEEDS:
+                cells |= dict.fromkeys(_everybody(case.name, tuning, cold_start_s, seed))
+        cells |= dict.fromkeys(sweeps(case.name))
+    return list(cells)
+
+
+def sweeps(load: str) -> Iterator[Cell]:
+    """All settings of all baselines on a load."""
+    for baseline in BASELINES:
+        for setting in range(SETTINGS):
+            yield Cell(load=load, policy=baseline.name, setting=setting, cold_start_s=USUAL_S)
+
+
+def _everybody(load: str, tuning: Tuning, cold_start_s: int, seed: int) -> list[Cell]:
+    return [_cell(load, policy, tuning, cold_start_s, seed) for policy in ALL]
+
+
+def _the_best(load: str, tuning: Tuning, cold_start_s: int, seed: int) -> list[Cell]:
+    policies = (bars.OURS, bars.ORACLE, bars.STATIC_PEAK, *tuning.best[:2])
+    return [_cell(load, policy, tuning, cold_start_s, seed) for policy in policies]
+
+
+def _cell(load: str, policy: str, tuning: Tuning, cold_start_s: int, seed: int) -> Cell:
+    setting = tuning.settings.get(policy) if policy in _SWEPT else None
+    return Cell(load=load, policy=policy, setting=setting, cold_start_s=cold_start_s, seed=seed)

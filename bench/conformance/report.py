@@ -1,0 +1,131 @@
+"""The page for people and the file for scripts, from the scores of all cells."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+
+from bench.conformance import pareto
+from bench.conformance.bars import OURS, Bar, Finding, missed
+from bench.conformance.cell import Cell, Score
+
+TEMPLATE = "report.html.j2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """All that is told.
+
+    Attributes:
+        made_at: When it ended.
+        command: What made it.
+        line: The last line.
+        scores: Of every cell.
+        findings: Every bar in every place.
+    """
+
+    made_at: datetime
+    command: str
+    line: str
+    scores: Mapping[Cell, Score]
+    findings: Sequence[Finding]
+
+
+def write(evaluation: Evaluation, folder: Path) -> tuple[Path, Path]:
+    """Writes both; returns their paths, the page first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = f"conformance-{evaluation.made_at:%Y%m%dT%H%M%SZ}"
+    page, data = folder / f"{stem}.html", folder / f"{stem}.json"
+    page.write_text(html(evaluation))
+    data.write_text(json.dumps(document(evaluation), indent=1) + "\n")
+    return page, data
+
+
+def document(evaluation: Evaluation) -> dict[str, Any]:
+    """The JSON document."""
+    return {
+        "madeAt": evaluation.made_at.isoformat(),
+        "command": evaluation.command,
+        "line": evaluation.line,
+        "missed": missed(evaluation.findings),
+        "findings": [asdict(finding) for finding in evaluation.findings],
+        "cells": [
+            {**asdict(cell), "score": score.as_json()}
+            for cell, score in sorted(evaluation.scores.items(), key=lambda item: item[0].name)
+        ],
+    }
+
+
+def html(evaluation: Evaluation) -> str:
+    """The page, pictures inside."""
+    groups = sorted({(cell.load, cell.cold_start_s) for cell in evaluation.scores})
+    titles = {group: f"{group[0]}, cold start {group[1]} s" for group in groups}
+    panels = {titles[group]: pareto.points_of(evaluation.scores, *group) for group in groups}
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(loader=loader, autoescape=True)
+    return environment.get_template(TEMPLATE).render(
+        made_at=f"{evaluation.made_at:%Y-%m-%d %H:%M} UTC",
+        command=evaluation.command,
+        line=evaluation.line,
+        held=not missed(evaluation.findings),
+        image=base64.b64encode(pareto.png(panels)).decode(),
+        bars=[row for bar in Bar if (row := bar_row(bar, evaluation.findings))],
+        groups=[
+            {"title": titles[group], "rows": score_rows(evaluation.scores, *group)}
+            for group in groups
+        ],
+    )
+
+
+def bar_row(bar: Bar, findings: Sequence[Finding]) -> dict[str, str | int] | None:
+    """One bar over all places, with the place where it is farthest from being held."""
+    found = [finding for finding in findings if finding.bar is bar]
+    if not found:
+        return None
+    worst = min(found, key=lambda finding: (finding.held, -_distance(finding)))
+    return {
+        "bar": bar.value,
+        "places": len(found),
+        "missed": sum(not finding.held for finding in found),
+        "where": worst.where,
+        "value": f"{worst.value:.3g}",
+        "limit": f"{worst.limit:.3g}",
+    }
+
+
+def _distance(finding: Finding) -> float:
+    return abs(finding.value - finding.limit) * (-1.0 if finding.held else 1.0)
+
+
+def score_rows(
+    scores: Mapping[Cell, Score], load: str, cold_start_s: int
+) -> list[dict[str, str | int | bool]]:
+    """The table of one load, best attainment first."""
+    cells = [c for c in scores if (c.load, c.cold_start_s) == (load, cold_start_s)]
+    cells.sort(key=lambda cell: (-round(scores[cell].attainment, 3), scores[cell].replica_hours))
+    return [_row(cell, scores[cell]) for cell in cells]
+
+
+def _row(cell: Cell, score: Score) -> dict[str, str | int | bool]:
+    place = "" if cell.setting is None else f" #{cell.setting}"
+    return {
+        "policy": f"{cell.policy}{place} (seed {cell.seed})",
+        "ours": cell.policy == OURS,
+        "attainment": f"{100 * score.attainment:.1f} %",
+        "ttft": f"{100 * score.ttft_attainment:.1f} %",
+        "itl": f"{100 * score.itl_attainment:.1f} %",
+        "hours": f"{score.replica_hours:.2f}",
+        "worst": f"{100 * score.worst_5min:.0f} %",
+        "recovery": "" if score.recovery_s is None else f"{score.recovery_s:.0f} s",
+        "moves": f"{score.replica_moves} / {score.budget_moves}",
+        "reversals": f"{score.replica_reversals} / {score.budget_reversals}",
+        "peak": score.replicas_peak,
+        "cut": score.cut,
+    }

@@ -1,0 +1,145 @@
+"""Runs one cell of the evaluation and scores it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+
+from bench.conformance.bars import ATTAINMENT
+from bench.conformance.cell import Cell, Score
+from bench.conformance.contestants import Contest, controller, starts_tuned
+from bench.conformance.load_case import ITL_NAME, TTFT_NAME, LoadCase
+from bench.conformance.tuning import Tuning
+from paceline_operator.autopilot.decision import Knob
+from paceline_operator.simulator.engine_config import EngineConfig
+from paceline_operator.simulator.fleet_config import FleetConfig
+from paceline_operator.simulator.outcome import Outcome
+from paceline_operator.simulator.result import Move, Result, recovery_s
+from paceline_operator.simulator.run import simulate
+from paceline_operator.simulator.score import overall, worst_window
+from paceline_operator.simulator.yardstick import Yardstick
+
+LONGEST_PROMPT = 131_072
+PATIENCE_S = 600.0
+"""How long a simulation goes on after its load's end; what is not answered then is missed."""
+TEN_MINUTES_S = 600.0
+_ROUTER_SEED = 7919
+
+
+def run_cell(cell: Cell, case: LoadCase, tuning: Tuning) -> Score:
+    """Runs it.
+
+    Args:
+        cell: Which.
+        case: Its load.
+        tuning: What hindsight knows of the load.
+    """
+    started_s = time.monotonic()
+    contest = Contest(
+        case=case,
+        tuning=tuning,
+        cold_start_s=cell.cold_start_s,
+        seed=cell.seed,
+    )
+    budget = tuning.budget if starts_tuned(cell.policy) else None
+    result = simulate(
+        case.play(random.Random(cell.seed)),
+        fleet_config(
+            case, cell.cold_start_s, initial_replicas=tuning.first_replicas, budget=budget
+        ),
+        controller(cell.policy, cell.setting, contest),
+        generator=random.Random(cell.seed + _ROUTER_SEED),
+        faults=case.faults,
+        until_s=case.duration_s + PATIENCE_S,
+    )
+    return scored(result, case, cell.cold_start_s, time.monotonic() - started_s)
+
+
+def fleet_config(
+    case: LoadCase, cold_start_s: float, *, initial_replicas: int, budget: int | None
+) -> FleetConfig:
+    """The fleet of a load.
+
+    Args:
+        case: The load.
+        cold_start_s: From a pod made to one that serves.
+        initial_replicas: Ready at the beginning.
+        budget: Engines start with, None for their ceiling.
+    """
+    service, profile = case.service, case.service.accelerator
+    ceiling = service.max_num_batched_tokens
+    engine = EngineConfig(
+        law=profile.law,
+        num_kv_blocks=profile.kv_capacity_tokens // 16,
+        max_model_len=LONGEST_PROMPT,
+        max_num_batched_tokens=ceiling,
+        max_num_seqs=service.max_num_seqs,
+        initial_batched_tokens=ceiling if budget is None else min(ceiling, budget),
+        initial_running_seqs=service.max_num_seqs,
+    )
+    return FleetConfig(
+        engine=engine,
+        objectives=service.objectives,
+        initial_replicas=initial_replicas,
+        cold_start_s=cold_start_s,
+    )
+
+
+def scored(result: Result, case: LoadCase, cold_start_s: float, wall_s: float) -> Score:
+    """What is told of a run."""
+    objectives = {each.name: each for each in case.service.objectives}
+    yardstick = Yardstick(case.service.objectives)
+    outcomes = [each for each in result.outcomes if each.tier == "interactive"]
+
+    def share(name: str) -> float:
+        return overall(outcomes, lambda each: yardstick.samples(objectives[name], each)).share
+
+    replicas, budgets = result.of_knob(Knob.REPLICAS), result.of_knob(Knob.BUDGET)
+    worst = worst_window(_settled(outcomes, case, cold_start_s), yardstick.goodput)
+    return Score(
+        requests=len(result.outcomes),
+        attainment=overall(outcomes, yardstick.goodput).share,
+        ttft_attainment=share(TTFT_NAME),
+        itl_attainment=share(ITL_NAME),
+        replica_hours=result.replica_seconds / 3600.0,
+        worst_5min=1.0 if worst is None else worst.share,
+        recovery_s=_recovery_s(outcomes, yardstick, case),
+        replica_reversals=most_reversals(replicas),
+        budget_reversals=most_reversals(budgets),
+        replica_moves=len(replicas),
+        budget_moves=len(budgets),
+        replicas_peak=max((sample.desired for sample in result.samples), default=0),
+        cut=result.cut,
+        wall_s=wall_s,
+    )
+
+
+def _settled(outcomes: Sequence[Outcome], case: LoadCase, cold_start_s: float) -> list[Outcome]:
+    """Without the requests of one cold start after a step, which nobody can serve."""
+    step_s = case.step_up_at_s
+    if step_s is None:
+        return list(outcomes)
+    return [o for o in outcomes if not step_s <= o.arrival_s < step_s + cold_start_s]
+
+
+def _recovery_s(outcomes: Sequence[Outcome], yardstick: Yardstick, case: LoadCase) -> float | None:
+    """None where the load has no threefold step; the rest of the load where it never recovered."""
+    step_s = case.step_up_at_s
+    if step_s is None or not case.is_threefold:
+        return None
+    found = recovery_s(outcomes, yardstick.goodput, step_s=step_s, share=ATTAINMENT)
+    return case.duration_s - step_s if found is None else found
+
+
+def most_reversals(moves: Sequence[Move], window_s: float = TEN_MINUTES_S) -> int:
+    """Most changes of direction within any ten minutes."""
+    ups = [move.after > move.before for move in moves]
+    turns_s = [
+        move.time_s for move, up, before in zip(moves[1:], ups[1:], ups, strict=False)
+        if up != before
+    ]  # fmt: skip
+    return max(
+        (sum(start_s <= t < start_s + window_s for t in turns_s) for start_s in turns_s),
+        default=0,
+    )

@@ -1,0 +1,136 @@
+"""Finds what hindsight knows of a load, by running it: see `tuning`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from math import ceil
+
+from bench.conformance import bars
+from bench.conformance.cell import Cell, Score
+from bench.conformance.contestants import MOST_REPLICAS
+from bench.conformance.load_case import LoadCase
+from bench.conformance.matrix import COLD_STARTS_S, USUAL_S, sweeps
+from bench.conformance.policies.catalogue import BASELINES
+from bench.conformance.shape import measure
+from bench.conformance.sizing import BUDGETS, replica_rps
+from bench.conformance.tuning import Tuning
+
+HEADROOMS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
+_NEAR = (0.3, 1.3)
+
+Ask = Callable[[Iterable[Cell], Mapping[str, Tuning]], Mapping[Cell, Score]]
+"""Runs cells."""
+
+
+def tuned(case: LoadCase, ask: Ask) -> Tuning:
+    """Static budget and replicas, then the oracle's headroom, then every baseline's setting."""
+    first, mean = needed(case)
+    start = Tuning(budget=0, peak_replicas=1, first_replicas=first, mean_replicas=mean)
+    found = _with_static(case, start, ask)
+    found = _with_headroom(case, found, ask)
+    return _with_settings(case, found, ask)
+
+
+def needed(case: LoadCase) -> tuple[int, int]:
+    """Replicas by the model: for the load's first five minutes, and on average."""
+    shape = measure(case.play(random.Random(1)))
+    needs = [part.rps / replica_rps(case.service, part.workload) for part in shape.stretches]
+    return _whole(needs[0]), _whole(sum(needs) / len(needs))
+
+
+def _whole(replicas: float) -> int:
+    return min(MOST_REPLICAS, max(1, ceil(replicas)))
+
+
+def likely_budgets(case: LoadCase) -> list[int]:
+    """Budgets whose full steps are not hopelessly far from the ITL target."""
+    service = case.service
+    law, (least, most) = service.accelerator.law, _NEAR
+    within = [b for b in BUDGETS if b <= service.max_num_batched_tokens]
+    shares = {budget: law.step_ms(budget, 0, 0, 0) / service.itl_ms for budget in within}
+    return [budget for budget, share in shares.items() if least <= share <= most] or within[:1]
+
+
+def _with_static(case: LoadCase, start: Tuning, ask: Ask) -> Tuning:
+    """The fewest replicas that hold the objectives with some budget, and that budget."""
+    best: tuple[float, int, Tuning] | None = None
+    for budget in likely_budgets(case):
+        found, score = _fewest(case, replace(start, budget=budget), ask)
+        reached = min(score.attainment, bars.ORACLE_ATTAINMENT)
+        rank = (-reached, found.peak_replicas)
+        if best is None or rank < best[:2]:
+            best = (*rank, found)
+    if best is None:
+        raise AssertionError("there is always a budget")
+    return best[2]
+
+
+def _fewest(case: LoadCase, tuning: Tuning, ask: Ask) -> tuple[Tuning, Score]:
+    """By halving: more replicas never attain less."""
+
+    def score_of(replicas: int) -> Score:
+        cell = Cell(load=case.name, policy=bars.STATIC_PEAK, cold_start_s=USUAL_S)
+        # The fleet begins as it stays, or its first cold start would count against it.
+        made = replace(tuning, peak_replicas=replicas, first_replicas=replicas)
+        return ask([cell], {case.name: made})[cell]
+
+    low, high = 1, MOST_REPLICAS
+    while low < high:
+        middle = (low + high) // 2
+        if score_of(middle).attainment >= bars.ORACLE_ATTAINMENT:
+            high = middle
+        else:
+            low = middle + 1
+    return replace(tuning, peak_replicas=low), score_of(low)
+
+
+def _with_headroom(case: LoadCase, tuning: Tuning, ask: Ask) -> Tuning:
+    found = {
+        f"{cold_start_s}": _least_headroom(case, tuning, cold_start_s, ask)
+        for cold_start_s in COLD_STARTS_S
+    }
+    return replace(tuning, headroom=found)
+
+
+def _least_headroom(case: LoadCase, tuning: Tuning, cold_start_s: int, ask: Ask) -> float:
+    """The smallest with which the oracle reaches 97 %; the one with its best where none does."""
+    cell = Cell(load=case.name, policy=bars.ORACLE, cold_start_s=cold_start_s)
+    seen: dict[float, float] = {}
+    low, high = 0, len(HEADROOMS) - 1
+    while low < high:
+        middle = (low + high) // 2
+        headroom = HEADROOMS[middle]
+        made = replace(tuning, headroom={f"{cold_start_s}": headroom})
+        seen[headroom] = ask([cell], {case.name: made})[cell].attainment
+        if seen[headroom] >= bars.ORACLE_ATTAINMENT:
+            high = middle
+        else:
+            low = middle + 1
+    return HEADROOMS[low]
+
+
+def _with_settings(case: LoadCase, tuning: Tuning, ask: Ask) -> Tuning:
+    ours = Cell(load=case.name, policy=bars.OURS, cold_start_s=USUAL_S)
+    scores = ask([ours, *sweeps(case.name)], {case.name: tuning})
+    wanted = scores[ours].attainment
+    chosen = {baseline.name: _cheapest(baseline.name, scores, wanted) for baseline in BASELINES}
+    order = sorted(chosen, key=lambda name: _rank(scores[chosen[name]], wanted))
+    return replace(
+        tuning,
+        settings={name: cell.setting or 0 for name, cell in chosen.items()},
+        best=tuple(order),
+    )
+
+
+def _cheapest(policy: str, scores: Mapping[Cell, Score], wanted: float) -> Cell:
+    mine = [cell for cell in scores if cell.policy == policy]
+    return min(mine, key=lambda cell: _rank(scores[cell], wanted))
+
+
+def _rank(score: Score, wanted: float) -> tuple[bool, float, float]:
+    """Those that attain enough first, by hours; then the others, by what they attain."""
+    if score.attainment >= wanted:
+        return False, score.replica_hours, 0.0
+    return True, -score.attainment, score.replica_hours
