@@ -25,12 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from prometheus_client.parser import text_string_to_metric_families
 
 from bench.clients import Group, run_groups
 from bench.contender import PACELINE, ContenderError, serving
 from bench.machine import CpuTimes, facts, usable_cores
-from paceline_operator.autopilot.window import TERMS
-from paceline_operator.metrics.exposition import Exposition, parse
+from paceline_engine.server import metric_names as names
+from paceline_operator.autopilot.window import TERMS, Moments, StepClass
 from paceline_operator.simulator.law_fit import LawFit, TooFewStepsError, fit_law
 
 RESULTS = Path(__file__).parent / "results"
@@ -52,10 +53,10 @@ def _group(name: str, clients: int, input_tokens: int, output_tokens: int) -> Gr
 # Rows, resident KV, prompt tokens and their context each vary where the others do not.
 PHASES: tuple[tuple[Group, ...], ...] = (
     (_group("alone", 1, 64, 200),),
-    (_group("crowd", 24, 48, 120),),
+    (_group("crowd", 24, 48, 60),),
     (_group("long contexts", 3, 1400, 80),),
-    (_group("chat", 8, 256, 64),),
-    (_group("short", 12, 128, 64), _group("long prompts", 2, 1500, 8)),
+    (_group("chat", 8, 256, 24),),
+    (_group("short", 12, 128, 24), _group("long prompts", 2, 1500, 8)),
 )
 
 
@@ -64,11 +65,13 @@ class Measured:
     """One run.
 
     Attributes:
-        page: The engine's metrics at the end.
+        steps: Moments of the engine's steps.
+        kv_capacity_tokens: Tokens its KV cache holds.
         others: Share of the machine that other processes used.
     """
 
-    page: Exposition
+    steps: dict[StepClass, Moments]
+    kv_capacity_tokens: int
     others: float
 
 
@@ -88,7 +91,22 @@ def measure(args: argparse.Namespace) -> Measured:
             asyncio.run(drive(url, str(args.model), groups, seed, args.seconds))
         others = CpuTimes.now().others_since(before)
         answer = httpx.get(f"http://127.0.0.1:{ports[1]}/metrics", timeout=10)
-    return Measured(parse(answer.raise_for_status().text), others)
+    return read(answer.raise_for_status().text, others)
+
+
+def read(page: str, others: float) -> Measured:
+    """Takes what is needed of the engine's metrics."""
+    terms: dict[StepClass, dict[str, float]] = {}
+    kv_capacity_tokens = 0
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            labels = sample.labels
+            if sample.name == names.STEP_MOMENTS.full_name:
+                terms.setdefault(StepClass(labels["class"]), {})[labels["term"]] = sample.value
+            elif sample.name == names.CACHE_CONFIG.full_name:
+                kv_capacity_tokens = int(labels["block_size"]) * int(labels["num_gpu_blocks"])
+    steps = {kind: Moments(tuple(found[term] for term in TERMS)) for kind, found in terms.items()}
+    return Measured(steps, kv_capacity_tokens, others)
 
 
 async def drive(url: str, model: str, groups: Sequence[Group], seed: int, seconds: float) -> None:
@@ -108,10 +126,10 @@ def content(measured: Measured, found: LawFit, args: argparse.Namespace) -> dict
         "law": asdict(found.law),
         "decode_error": found.decode_error,
         "prefill_error": found.prefill_error,
-        "kv_capacity_tokens": measured.page.kv_capacity_tokens,
+        "kv_capacity_tokens": measured.kv_capacity_tokens,
         "moments": {
             kind.value: dict(zip(TERMS, moments.sums, strict=True))
-            for kind, moments in measured.page.totals.steps.items()
+            for kind, moments in measured.steps.items()
         },
     }
 
@@ -119,7 +137,7 @@ def content(measured: Measured, found: LawFit, args: argparse.Namespace) -> dict
 def run(args: argparse.Namespace) -> str:
     """Measures, fits, writes; returns the closing line."""
     measured = measure(args)
-    found = fit_law(measured.page.totals.steps)
+    found = fit_law(measured.steps)
     now = datetime.now(UTC)
     args.results.mkdir(parents=True, exist_ok=True)
     path = args.results / f"cpu-profile-{now:%Y-%m-%d-%H%M%S}.json"

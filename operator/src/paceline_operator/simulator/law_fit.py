@@ -18,7 +18,7 @@ from paceline_operator.autopilot.prior import GENERIC
 from paceline_operator.autopilot.window import Moments, StepClass, total_moments
 from paceline_operator.simulator.law import StepLaw
 
-LEAST_STEPS = 100
+LEAST_STEPS = 30
 _TERMS = {
     "n": "base_ms",
     "p": "per_prefill_token_ms",
