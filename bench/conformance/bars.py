@@ -29,6 +29,7 @@ REPLICA_REVERSALS: Final = 1
 BUDGET_REVERSALS: Final = 3
 EARNS_ATTAINMENT: Final = 0.05
 EARNS_HOURS: Final = 0.10
+_EXACT: Final = 1e-9
 
 
 class Bar(StrEnum):
@@ -205,11 +206,11 @@ def _goodness(score: Score) -> tuple[float, float]:
 
 
 def _at_least(bar: Bar, where: str, value: float, limit: float) -> Finding:
-    return Finding(bar=bar, where=where, value=value, limit=limit, held=value >= limit)
+    return Finding(bar=bar, where=where, value=value, limit=limit, held=value >= limit - _EXACT)
 
 
 def _at_most(bar: Bar, where: str, value: float, limit: float) -> Finding:
-    return Finding(bar=bar, where=where, value=value, limit=limit, held=value <= limit)
+    return Finding(bar=bar, where=where, value=value, limit=limit, held=value <= limit + _EXACT)
 
 
 def last_line(findings: Sequence[Finding], traces: str, cells: int) -> str:
