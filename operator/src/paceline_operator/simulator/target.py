@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import inf, nextafter
 
 
+@cache
 def longest_s(target_ms: int) -> float:
     """The longest time that still meets a target, to the last bit.
 
