@@ -1,0 +1,1 @@
+"""The autopilot against what people use today and against an oracle, over many loads."""
