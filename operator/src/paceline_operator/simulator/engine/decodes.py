@@ -69,6 +69,11 @@ class Decodes:
         """Whether a row needs a block for the next step."""
         return not (self.steps + sequence.offset) % self._size
 
+    @property
+    def blocks_needed_next(self) -> int:
+        """Blocks that the rows need for the next step."""
+        return self._needing[self.steps % self._size]
+
     def blocks_needed(self, after: int, steps: int) -> int:
         """Blocks that the rows need for so many steps, from `after` steps on."""
         needing, size = self._needing, self._size

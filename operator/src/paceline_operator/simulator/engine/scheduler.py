@@ -125,12 +125,14 @@ class Scheduler:
 
     def complete(self, plan: StepPlan, steps: int, end_s: float) -> None:
         """The last so many steps of a plan have run: gives out tokens, ends requests."""
-        self.pool.take(self.decodes.blocks_needed(1, steps - 1))
+        if steps > 1:
+            self.pool.take(self.decodes.blocks_needed(1, steps - 1))
         self.decodes.advance(steps)
         for sequence in self.decodes.ended():
             self._shares.note_if_live(sequence)
             self._end(sequence, end_s)
-        self._fill_remnants()
+        if self._remnants:
+            self._fill_remnants()
         for sequence, length in plan.chunks.items():
             sequence.computed += length
             if sequence.keys:
@@ -140,7 +142,7 @@ class Scheduler:
 
     def _grow(self, plan: StepPlan) -> None:
         """Gets the blocks that the step's decodes need."""
-        needed = self.decodes.blocks_needed(0, 1)
+        needed = self.decodes.blocks_needed_next
         if needed <= self.pool.available:
             self.pool.take(needed)
             return
