@@ -72,7 +72,8 @@ class Meter:
         self._histograms = {latency: Tally(edges) for latency, edges in EDGES.items()}
         self._batch = {latency: Tally(EDGES[latency]) for latency in JUDGED}
         self._judged = {INTERACTIVE: self._histograms, BATCH: self._batch}
-        self._goodput = {INTERACTIVE: SloCounts(), BATCH: SloCounts()}
+        self._good = {INTERACTIVE: 0, BATCH: 0}
+        self._missed = {INTERACTIVE: 0, BATCH: 0}
         self._counters: dict[Counter, float] = {}
         self._moments: dict[StepClass, Moments] = {}
         self._work: Work | None = None
@@ -96,7 +97,7 @@ class Meter:
 
     def goodput(self, tier: str = INTERACTIVE) -> SloCounts:
         """Requests of a tier that met every TTFT and ITL objective, and others, so far."""
-        return self._goodput[tier]
+        return SloCounts(good=self._good[tier], bad=self._missed[tier])
 
     def take(self, now_s: float) -> Window:
         """Growth since the last take.
@@ -178,7 +179,7 @@ class Meter:
         self._judge(tier, good=self._objectives.complete(served, tpot_s))
 
     def _judge(self, tier: str, *, good: bool) -> None:
-        self._goodput[tier] += SloCounts(good=1.0) if good else SloCounts(bad=1.0)
+        (self._good if good else self._missed)[tier] += 1
 
     def _add(self, counter: Counter, value: float) -> None:
         self._counters[counter] = self._counters.get(counter, 0.0) + value

@@ -141,8 +141,9 @@ class ObjectiveCounts:
         return {key: samples.take() for key, samples in self._samples.items()}
 
     def _rules(self, served: Served) -> TierRules:
-        received_s = served.received_s
-        era = next(era for era in reversed(self._eras) if era.since_s <= received_s)
+        era = self._eras[-1]
+        if served.received_s < era.since_s:
+            era = next(e for e in reversed(self._eras) if e.since_s <= served.received_s)
         return era.rules[served.request.tier]
 
     def _is_late(self, rules: TierRules, served: Served, open_gap_s: float | None) -> bool:
