@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from paceline_operator.simulator.samples import Samples
+from paceline_operator.simulator.sample_counts import SampleCounts
 from paceline_operator.simulator.sink import Served
 
 
@@ -22,7 +22,7 @@ class Deadline:
 
     __slots__ = ("_expired_s", "_is_over", "_open", "_samples")
 
-    def __init__(self, samples: Samples, is_over: Callable[[Served], bool]) -> None:
+    def __init__(self, samples: SampleCounts, is_over: Callable[[Served], bool]) -> None:
         self._samples = samples
         self._is_over = is_over
         self._open: deque[Served] = deque()

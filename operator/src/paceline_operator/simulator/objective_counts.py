@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from paceline_operator.api.v1alpha1 import SloMetric, Tier
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.window import SloCounts, slo_key
-from paceline_operator.simulator.samples import Samples
+from paceline_operator.simulator.sample_counts import SampleCounts
 from paceline_operator.simulator.sink import Served
 from paceline_operator.simulator.tier_rules import TierRules
 from paceline_operator.simulator.yardstick import itl_targets_ms, percentile_met
@@ -32,7 +32,7 @@ class _Era:
 class _Pace:
     """An ITL objective: its samples, and where a request's late gaps are counted for it."""
 
-    samples: Samples
+    samples: SampleCounts
     percentile: int
     place: int
 
@@ -48,7 +48,7 @@ class _Pace:
 
 
 class ObjectiveCounts:
-    """Samples since the last `take`.
+    """SampleCounts since the last `take`.
 
     Attributes:
         itl_targets_ms: Targets that the gaps of each request are compared with.
@@ -56,13 +56,13 @@ class ObjectiveCounts:
     """
 
     def __init__(self, objectives: Sequence[Objective]) -> None:
-        self._samples: dict[str, Samples] = {}
+        self._samples: dict[str, SampleCounts] = {}
         self._eras: list[_Era] = []
         self.replace(objectives, float("-inf"))
 
     def replace(self, objectives: Sequence[Objective], now_s: float) -> None:
         """Puts other objectives in force; the samples of those before stay."""
-        found = [(o, self._samples.setdefault(_key(o), Samples(o))) for o in objectives]
+        found = [(o, self._samples.setdefault(_key(o), SampleCounts(o))) for o in objectives]
         targets_ms = itl_targets_ms(objectives)
         self._paces = {
             tier.value: [

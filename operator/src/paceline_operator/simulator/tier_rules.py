@@ -8,7 +8,7 @@ from math import inf
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.simulator.deadline import Deadline
-from paceline_operator.simulator.samples import Samples
+from paceline_operator.simulator.sample_counts import SampleCounts
 from paceline_operator.simulator.sink import Served
 
 
@@ -27,8 +27,8 @@ class TierRules:
         found: The objectives with their samples.
     """
 
-    def __init__(self, found: Iterable[tuple[Objective, Samples]]) -> None:
-        def of(metric: SloMetric) -> list[Samples]:
+    def __init__(self, found: Iterable[tuple[Objective, SampleCounts]]) -> None:
+        def of(metric: SloMetric) -> list[SampleCounts]:
             return [samples for objective, samples in given if objective.metric is metric]
 
         given = tuple(found)

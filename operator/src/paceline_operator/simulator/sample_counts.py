@@ -7,8 +7,8 @@ from paceline_operator.autopilot.window import SloCounts
 from paceline_operator.simulator.target import longest_s
 
 
-class Samples:
-    """Samples since the last `take`.
+class SampleCounts:
+    """SampleCounts since the last `take`.
 
     Attributes:
         limit_s: The longest time that meets the target.
