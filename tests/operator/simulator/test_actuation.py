@@ -134,3 +134,19 @@ def test_a_drain_outlives_the_operator_that_began_it() -> None:
     assert [law.at(at_s).desired_replicas for at_s in (20.0, 40.0)] == [1, 1]
     assert result.samples[-1].existing == 1
     assert result.cut == 0
+
+
+def test_what_somebody_wrote_meanwhile_is_not_written_over() -> None:
+    law = Scripted({10.0: to(3)})
+    meanwhile = [ScaleWritten(at_s=11.0, replicas=4)]
+    run(iter([]), law, until_s=40.0, faults=meanwhile, scale_delay_s=2.0)
+    assert [law.at(at_s).desired_replicas for at_s in (15.0, 35.0)] == [4, 4]
+    assert len(law.at(35.0).pods) == 4
+
+
+def test_the_least_loaded_pod_leaves() -> None:
+    """The first request is soon over, the second is long and on the other pod."""
+    law = Scripted({10.0: to(1)})
+    run(iter([Request(0.2, 50, 2), Request(0.5, 50, 2200)]), law, until_s=40.0)
+    assert [pod.running for pod in law.at(10.0).pods] == [0, 1]
+    assert [pod.name for pod in law.at(35.0).pods] == ["pod-2"]

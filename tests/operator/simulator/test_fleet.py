@@ -7,6 +7,7 @@ import pytest
 
 from paceline_operator.simulator.faults import (
     NoRoom,
+    OperatorAway,
     PodKilled,
     PodsStuck,
     RouterSkewed,
@@ -136,3 +137,39 @@ def test_what_does_not_end_in_time_is_cut() -> None:
     result = run(iter(sent), faults=faults, until_s=60.0, drain_s=5.0)
     assert Counter(o.outcome for o in result.outcomes) == {COMPLETED: 2, FAILED: 2}
     assert result.cut == 2
+
+
+def test_a_pod_that_leaves_makes_room_only_when_it_is_gone() -> None:
+    """Its requests run until second 24; the pod that waits for its place starts then."""
+    sent = [Request(0.1 * place, 50, 2200) for place in range(1, 5)]
+    faults = [
+        NoRoom(start_s=0.0, pods=2),
+        ScaleWritten(at_s=10.0, replicas=1),
+        ScaleWritten(at_s=11.0, replicas=2),
+    ]
+    result = run(iter(sent), faults=faults, until_s=60.0)
+    assert [s.existing for s in result.samples if s.time_s in (15.0, 30.0)] == [3, 2]
+    assert ready(result, 40.0, 50.0) == [1, 2]
+
+
+def test_of_unready_pods_that_run_the_marked_one_goes_first() -> None:
+    """Nobody undoes its drain, since the operator is away; the other one is still starting."""
+    sent = [Request(0.1 * place, 50, 3000) for place in range(1, 5)]
+    faults = [
+        OperatorAway(start_s=12.0),
+        ScaleWritten(at_s=13.0, replicas=3),
+        ScaleWritten(at_s=20.0, replicas=2),
+    ]
+    law = Scripted({10.0: to(1)})
+    result = run(iter(sent), law, faults=faults, until_s=60.0)
+    assert ready(result, 15.0, 30.0, 35.0) == [1, 1, 2]
+    assert [s.existing for s in result.samples if s.time_s in (15.0, 25.0, 50.0)] == [3, 3, 2]
+
+
+def test_the_router_learns_which_pods_are_lost() -> None:
+    """It tries four pods for a request; five of six are lost, and have the fewest requests."""
+    lost = [PodKilled(at_s=12.0, unnoticed_s=40.0) for _ in range(5)]
+    result = run(poisson(4.0, 30.0, output=20), faults=lost, initial_replicas=6)
+    after = [o.outcome for o in result.outcomes if o.arrival_s > 13.0]
+    assert after == [COMPLETED] * len(after)
+    assert len(after) > 30

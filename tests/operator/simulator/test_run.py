@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paceline_operator.autopilot.window import Counter as Role
+from paceline_operator.autopilot.window import merge
 from paceline_operator.simulator.faults import Fault, PodKilled, ScrapesLost, StepsSlower
 from paceline_operator.simulator.fleet_config import Routing, RoutingKind
 from paceline_operator.simulator.outcome import (
@@ -83,12 +85,17 @@ def test_patience_and_timeouts() -> None:
     assert left.gaps > 50
 
 
-def test_a_full_queue_refuses_and_is_not_asked_again() -> None:
+def test_a_full_queue_refuses_and_what_never_fits_is_no_load() -> None:
     small = engine(max_num_seqs=1, initial_running_seqs=1, max_queued_requests=1)
-    result = run(poisson(20.0, 5.0), engine=small, initial_replicas=1)
+    load = [*poisson(20.0, 5.0), Request(6.0, 5000, 10)]
+    law = Scripted()
+    result = run(iter(load), law, engine=small, initial_replicas=1, until_s=60.0)
     found = outcomes(result)
     assert set(found) == {COMPLETED, REFUSED}
-    assert result.refusals == {"queued_requests": found[REFUSED]}
+    assert result.refusals == {"queued_requests": found[REFUSED] - 1, "never_fits": 1}
+    grown = merge(law.at(60.0).slices)
+    assert grown.count(Role.REQUESTS_RECEIVED) == len(load) - 1
+    assert grown.count(Role.REQUESTS_REJECTED) == found[REFUSED]
 
 
 def test_without_a_pod_requests_are_refused() -> None:
@@ -134,9 +141,9 @@ def test_every_request_has_one_outcome_and_scale_in_cuts_none(
 @pytest.mark.parametrize("kind", RoutingKind)
 def test_the_same_seed_gives_the_same_bytes(kind: RoutingKind) -> None:
     def one(seed: int) -> str:
-        script = {10.0: to(3), 20.0: knobs(256), 40.0: to(1)}
-        more = {"faults": everything(25.0), "cold_start_jitter": 0.3}
-        load = poisson(4.0, 60.0)
+        script = {5.0: to(3), 10.0: knobs(256), 20.0: to(1)}
+        more = {"faults": everything(12.0), "cold_start_s": 8.0, "cold_start_jitter": 0.3}
+        load = poisson(4.0, 30.0)
         return repr(run(load, Scripted(script), routing=Routing(kind=kind), seed=seed, **more))
 
     assert one(1) == one(1)

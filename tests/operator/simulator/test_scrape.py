@@ -5,7 +5,7 @@ import pytest
 from paceline_operator.autopilot.fleet import DataClass, FleetObservation
 from paceline_operator.autopilot.window import Counter
 from paceline_operator.metrics import scraper
-from paceline_operator.simulator.faults import MetricsFrozen, ScrapesLost
+from paceline_operator.simulator.faults import MetricsFrozen, PodKilled, ScrapesLost
 from paceline_operator.simulator.fleet_config import ABSENT_AFTER_S, STALE_AFTER_SCRAPES
 from paceline_operator.simulator.request import Request
 from tests.operator.simulator.fleets import Scripted, poisson, run, to
@@ -86,3 +86,16 @@ def test_a_pod_that_starts_answers_before_it_is_ready() -> None:
     assert [pod.data for pod in new[:2]] == ["fresh", "fresh"]
     ready_at = next(s.now_s for s in law.seen if len(s.pods) == 3 and s.pods[2].ready)
     assert ready_at - 1000.0 == 35.0
+
+
+def test_series_of_a_dead_pod_may_be_kept() -> None:
+    law = Scripted()
+    dead = [
+        PodKilled(at_s=12.0, unnoticed_s=40.0),
+        MetricsFrozen(start_s=12.0, end_s=52.0, pods=ONE),
+    ]
+    run(iter(even(0.5, 60.0, output=600)), law, until_s=60.0, faults=dead)
+    alive, kept = law.at(10.0).pods[0], law.at(45.0).pods[0]
+    assert (kept.name, kept.data, kept.ready) == ("pod-1", "fresh", True)
+    assert kept.running == alive.running > 0
+    assert [pod.name for pod in law.at(55.0).pods] == ["pod-2", "pod-3"]

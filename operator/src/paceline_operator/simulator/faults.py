@@ -40,7 +40,7 @@ class ScrapesLost(PodSpell):
 
 
 class MetricsFrozen(PodSpell):
-    """Metrics answer, with what was true at their last sound answer."""
+    """Metrics answer, with what was true at their last sound answer; of a lost pod as well."""
 
     __slots__ = ()
 

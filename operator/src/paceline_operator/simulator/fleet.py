@@ -86,7 +86,7 @@ class Fleet:
         for _ in range(self.scale - len(live)):
             self._made_pod(now_s)
         self.place(now_s)
-        for pod in sorted(live, key=_rank)[: max(0, len(live) - self.scale)]:
+        for pod in sorted(live, key=partial(_rank, now_s))[: max(0, len(live) - self.scale)]:
             self._delete(pod, now_s)
 
     def _made_pod(self, now_s: float) -> Pod:
@@ -224,10 +224,11 @@ class Fleet:
         return self._gone_seconds + sum(now_s - pod.created_s for pod in self.pods)
 
 
-def _rank(pod: Pod) -> tuple[bool, bool, bool, float, float]:
-    """Whom a ReplicaSet lets go first: without a node, unready, cheapest, youngest."""
+def _rank(now_s: float, pod: Pod) -> tuple[bool, bool, bool, bool, float, float]:
+    """Whom a ReplicaSet lets go first: without a node, not running, unready, cheapest, youngest."""
     return (
         pod.has_node,
+        pod.address_s <= now_s,
         pod.is_ready,
         pod.marked_s is None,
         -(pod.ready_since_s or 0.0),

@@ -75,12 +75,12 @@ class Scraper:
         self.slices = self._merged.append(grown, now_s)
 
     def _read(self, pod: Pod, now_s: float) -> Window | None:
-        if not pod.answers(now_s) or self._faults.hits(ScrapesLost, pod.number, now_s):
-            return None
         known = self.readings.get(pod.uid)
         if known is not None and self._faults.hits(MetricsFrozen, pod.number, now_s):
             since_s, known.read_at_s = known.read_at_s, now_s
             return Window(start_s=since_s, end_s=now_s, pod_seconds=now_s - since_s)
+        if not pod.answers(now_s) or self._faults.hits(ScrapesLost, pod.number, now_s):
+            return None
         pod.engine.advance(now_s)
         grown = pod.meter.take(now_s)
         self.readings[pod.uid] = Reading(Gauges.of(pod), now_s)
