@@ -126,7 +126,7 @@ def _arrivals(
     per_second = 300.0 if is_tight else chance.choice((8.0, 25.0, 80.0, 300.0))
     batch_share = chance.choice((0.0, 0.0, 0.3, 0.5, 1.0))
     shares = chance.choice((0.0, 0.5, 0.9))
-    longest = 45 if is_tight else chance.choice((30, 30, 60, 250))
+    longest = 45 if is_tight else chance.choice((12, 30, 30, 30, 200))
     mean_prompt = 8.0 if is_tight else 40.0
     most = config.max_request_tokens - 1
     at_s = 0.0

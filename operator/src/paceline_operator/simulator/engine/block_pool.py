@@ -43,7 +43,7 @@ class BlockPool:
         self.queries_tokens = 0
         self.hits_tokens = 0
         self._caches = prefix_caching
-        self._holders: dict[int, int] = {}
+        self._holders: dict[Sequence | int, int] = {}
         self._unused: OrderedDict[Sequence | int, int] = OrderedDict()
 
     @property
@@ -105,10 +105,10 @@ class BlockPool:
 
     def fill(self, sequence: Sequence) -> None:
         """Makes blocks findable that a request has filled."""
-        table, arrival, keys = sequence.table, sequence.arrival, sequence.keys
-        holders = self._holders
-        for place in range(len(table), sequence.computed // self.block_size):
-            key = keys[place] if place < len(keys) else own_key(arrival, place)
+        table, keys, holders = sequence.table, sequence.keys, self._holders
+        first, end = len(table), sequence.computed // self.block_size
+        own = range(max(first, len(keys)), end)
+        for key in (*keys[first:end], *(own_key(sequence.arrival, place) for place in own)):
             if key in holders:
                 table.append(None)
             else:
@@ -172,27 +172,29 @@ class BlockPool:
 
     def _let_go(self, table: list[int | None], held: int) -> None:
         holders, unused = self._holders, self._unused
-        self.free += held - len(table)
+        before, shared = len(unused), 0
         for key in reversed(table):
             if key is None:
-                self.free += 1
                 continue
-            holders[key] -= 1
-            if not holders[key]:
+            others = holders[key] = holders[key] - 1
+            if others:
+                shared += 1
+            else:
                 unused[key] = 1
-                self.cached += 1
+        cached = len(unused) - before
+        self.cached += cached
+        self.free += held - cached - shared
 
     def _evict(self, count: int) -> None:
         unused, holders = self._unused, self._holders
         self.cached -= count
         while count:
-            oldest, size = next(iter(unused.items()))
+            oldest, size = unused.popitem(last=False)
             if size > count:
                 unused[oldest] = size - count
+                unused.move_to_end(oldest, last=False)
                 return
-            del unused[oldest]
-            if isinstance(oldest, int):
-                del holders[oldest]
+            holders.pop(oldest, None)
             count -= size
 
     def _is_held(self, key: int) -> bool:

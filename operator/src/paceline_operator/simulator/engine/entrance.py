@@ -16,6 +16,7 @@ from paceline_operator.simulator.engine_config import PROJECTED_KV, EngineConfig
 BATCH_SHARE = 0.8
 """The batch tier may fill so much of each limit; the rest is kept for interactive requests."""
 LONGEST_QUEUE_S = 3600.0
+NEVER_FITS = "never_fits"
 
 
 class Entrance:
@@ -49,12 +50,14 @@ class Entrance:
         """
         config, tier, kv_tokens = self._config, sequence.tier, sequence.max_total
         max_kv, tokens = _limit(self._max_kv, tier), sum(self._tokens) + sequence.prompt
-        if sequence.prompt >= config.max_request_tokens or kv_tokens > max_kv:
-            return "never_fits"
+        if sequence.prompt >= config.max_request_tokens:
+            return NEVER_FITS
         if self._requests + 1 > _limit(config.max_queued_requests, tier):
             return "queued_requests"
         if self._requests and tokens > _limit(config.max_queued_tokens, tier):
             return "queued_tokens"
+        if kv_tokens > max_kv:
+            return NEVER_FITS
         if self._kv_tokens and self._kv_tokens + kv_tokens > max_kv:
             return "projected_kv"
         return "queue_delay" if self._waits_too_long(tier, budget, now_s) else None

@@ -114,10 +114,6 @@ class Sequence:
         self.late_before: tuple[int, ...] = ()
         self.gaps_before = 0
 
-    def __lt__(self, other: Sequence) -> bool:
-        """Whether it came first; heaps of sequences are in the order of arrival."""
-        return self.arrival < other.arrival
-
     @property
     def is_protected(self) -> bool:
         """Whether it may no longer be preempted once it runs again."""
