@@ -63,6 +63,13 @@ def test_nobody_without_the_token(engine: EngineServer, method: str, header: str
     assert answer.json()["error"]["code"] == "unauthorized"
 
 
+def test_two_tokens_are_none(engine: EngineServer) -> None:
+    headers = [("authorization", "Bearer secret"), ("authorization", "Bearer wrong")]
+    answer = httpx.get(engine.admin + PATH, headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "authorization"
+
+
 def test_a_new_token_file_takes_effect(token_file: Path, admin: httpx.Client) -> None:
     token_file.write_text("rotated\n")
     try:

@@ -49,7 +49,7 @@ def test_a_malformed_header(name: str, value: str) -> None:
     assert refused.value.param == name
 
 
-@pytest.mark.parametrize("name", ["x-paceline-deadline-ms", "x-paceline-tenant"])
+@pytest.mark.parametrize("name", ["x-paceline-deadline-ms", "x-paceline-tenant", "authorization"])
 def test_a_header_given_twice(name: str) -> None:
     raw = [(name.encode(), b"7"), (name.encode(), b"7")]
     with pytest.raises(BadRequestError, match="given 2 times") as refused:

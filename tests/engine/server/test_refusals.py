@@ -198,10 +198,13 @@ def test_unknown_path_and_method(http: httpx.Client) -> None:
         (http.get("/v1/nothing"), 404),
         (http.get(TEXT), 405),
         (http.post("/v1/models"), 405),
+        (http.put("/tokenize"), 405),
         (http.get("/v1/nothing", headers={"host": "["}), 404),
     ):
         assert answer.status_code == status
         assert answer.json()["error"]["type"] == "invalid_request_error"
+        allowed = "GET" if answer.request.url.path == "/v1/models" else "POST"
+        assert answer.headers.get("allow") == (allowed if status == 405 else None)
 
 
 def test_bytes_that_are_no_http(http: httpx.Client) -> None:
@@ -252,6 +255,23 @@ def test_api_key(strict: httpx.Client, header: str, status: int) -> None:
         asked = {**body, "max_tokens": 1}
         answer = strict.post(path, json=asked, headers={"authorization": header})
         assert answer.status_code == status
+
+
+@pytest.mark.behaviour(
+    "a header that says who calls is given once: of two keys none counts",
+    report="own finding: the engine took the first of two keys, a proxy may take the last",
+)
+def test_two_keys(strict: httpx.Client) -> None:
+    headers = [("authorization", "Bearer first"), ("authorization", "Bearer second")]
+    for path in ("/v1/models", "/v1/models/simulated"):
+        assert_twice(strict.get(path, headers=headers))
+    for path in (TEXT, CHAT, "/tokenize", "/detokenize"):
+        assert_twice(strict.post(path, json={}, headers=headers))
+
+
+def assert_twice(answer: httpx.Response) -> None:
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "authorization"
 
 
 def test_api_key_through_the_client(strict: httpx.Client) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 from pathlib import Path
+from typing import Final
 
+from starlette.datastructures import Headers
+
+from paceline_engine.server.header import only
+
+AUTHORIZATION: Final = "authorization"
 Stamp = tuple[int, int, int]
 
 
@@ -17,6 +23,15 @@ def bearer_token(authorization: str | None) -> str | None:
     """Token of an `Authorization: Bearer` header; None where there is none."""
     scheme, _, token = (authorization or "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+
+
+def given_token(headers: Headers) -> str | None:
+    """Token of a call; None where there is none.
+
+    Raises:
+        BadRequestError: The header is given twice.
+    """
+    return bearer_token(only(headers, AUTHORIZATION))
 
 
 def _digest(token: str) -> bytes:

@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from paceline_engine.client import EngineDeadError
-from paceline_engine.server.access import TokenFile, bearer_token
+from paceline_engine.server.access import TokenFile, given_token
 from paceline_engine.server.admin_wire import (
     AdminModel,
     DrainResponse,
@@ -115,7 +115,7 @@ class _Routes:
     def _check_token(self, request: Request) -> None:
         if self._tokens is None:
             return
-        if not self._tokens.accepts(bearer_token(request.headers.get("authorization"))):
+        if not self._tokens.accepts(given_token(request.headers)):
             raise UnauthorizedError("the bearer token is missing or wrong", code="unauthorized")
 
     async def _apply(self, wanted: TunablesRequest) -> None:

@@ -129,13 +129,13 @@ def _paths() -> Json:
         "/v1/chat/completions": _post("ChatRequest", "ChatCompletion", "ChatChunk", _GENERATING),
         "/tokenize": _post("TokenizeRequest", "Tokenized", None, _TOKENIZING),
         "/detokenize": _post("DetokenizeRequest", "Detokenized", None, _TOKENIZING),
-        "/v1/models": {"get": {"responses": _responses(_content("ModelList"), (401,))}},
+        "/v1/models": {"get": {"responses": _responses(_content("ModelList"), (400, 401))}},
         "/v1/models/{name}": {
             "get": {
                 "parameters": [
                     {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
                 ],
-                "responses": _responses(_content("ModelCard"), (401, 404)),
+                "responses": _responses(_content("ModelCard"), (400, 401, 404)),
             }
         },
     }

@@ -9,7 +9,7 @@ from fastapi import Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from paceline_engine.server.access import TokenFile, bearer_token
+from paceline_engine.server.access import TokenFile, given_token
 from paceline_engine.server.body import read_body
 from paceline_engine.server.contents import check_contents
 from paceline_engine.server.errors import UnauthorizedError
@@ -51,7 +51,7 @@ class ApiPort:
         """
         if self._keys is None:
             return
-        if not self._keys.accepts(bearer_token(request.headers.get("authorization"))):
+        if not self._keys.accepts(given_token(request.headers)):
             raise UnauthorizedError("the API key is missing or wrong")
 
     async def read(self, model: type[Body], request: Request) -> Body:

@@ -10,8 +10,9 @@ from typing import Final
 from starlette.datastructures import Headers
 
 from paceline_engine.request import CacheScope
-from paceline_engine.server.access import bearer_token
+from paceline_engine.server.access import given_token
 from paceline_engine.server.errors import BadRequestError
+from paceline_engine.server.header import only
 
 TENANT_HEADER: Final = "x-paceline-tenant"
 DEADLINE_HEADER: Final = "x-paceline-deadline-ms"
@@ -52,7 +53,7 @@ def read_caller(
     """
     scope = CacheScope(
         tenant=_tenant(headers) if trust_tenant else "",
-        scope=key_digest(bearer_token(headers.get("authorization"))),
+        scope=key_digest(given_token(headers)),
         salt=cache_salt or "",
     )
     return Caller(request_id=request_id, cache_scope=scope, deadline_s=_deadline_s(headers))
@@ -65,16 +66,8 @@ def key_digest(key: str | None) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST_CHARS]
 
 
-def _only(headers: Headers, name: str) -> str | None:
-    """The header's value: which of two counts, the next proxy may see otherwise."""
-    values = headers.getlist(name)
-    if len(values) > 1:
-        raise BadRequestError(f"{name}: given {len(values)} times; give it once", param=name)
-    return values[0] if values else None
-
-
 def _tenant(headers: Headers) -> str:
-    tenant = _only(headers, TENANT_HEADER) or ""
+    tenant = only(headers, TENANT_HEADER) or ""
     if tenant and not _TENANT.fullmatch(tenant):
         raise BadRequestError(
             f"{TENANT_HEADER}: must be 1 to 128 printable ASCII characters without spaces",
@@ -84,7 +77,7 @@ def _tenant(headers: Headers) -> str:
 
 
 def _deadline_s(headers: Headers) -> float | None:
-    text = _only(headers, DEADLINE_HEADER)
+    text = only(headers, DEADLINE_HEADER)
     if text is None:
         return None
     is_number = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_DEADLINE_MS))

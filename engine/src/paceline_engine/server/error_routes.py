@@ -50,7 +50,8 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
     if error.status_code == 405:
         return error_response(
             MethodNotAllowedError(
-                f"{request.method} does not go with {request.scope['path'][:100]}"
+                f"{request.method} does not go with {request.scope['path'][:100]}",
+                allowed=(error.headers or {}).get("Allow", ""),
             )
         )
     return error_response(BadRequestError("the request cannot be served as it is"))

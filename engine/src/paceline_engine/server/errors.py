@@ -111,9 +111,23 @@ class ModelNotFoundError(NotFoundError):
 
 
 class MethodNotAllowedError(ApiError):
-    """Known path, other method."""
+    """Known path, other method.
+
+    Args:
+        message: One line for the caller.
+        allowed: Methods that the path has, as HTTP lists them.
+    """
 
     status = 405
+
+    def __init__(self, message: str, *, allowed: str) -> None:
+        super().__init__(message)
+        self._allowed = allowed
+
+    @override
+    def headers(self) -> dict[str, str]:
+        """Adds the methods that HTTP asks for."""
+        return {"allow": self._allowed}
 
 
 class ConflictError(ApiError):
