@@ -11,6 +11,7 @@ share of the half of a limit that is used last.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 
 from paceline_engine.request import Tier
@@ -23,6 +24,15 @@ from paceline_engine.server.ticket import Ask, Ticket
 FIRST_OUTPUT_TOKENS = 256
 LONGEST_QUEUE_S = 3600.0  # projected where next to nothing leaves
 _OUTPUT_WEIGHT = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """What a call brings in all."""
+
+    requests: int
+    prompt_tokens: int
+    kv_tokens: int
 
 
 class Admission:
@@ -106,15 +116,14 @@ class Admission:
             NeverFitsError: It cannot fit, however empty the engine is.
             OverloadedError: A limit would be passed; `code` is the rejection reason.
         """
-        tickets = [ticket for ask in asks for ticket in self._tickets(ask, tier, tenant)]
-        self._check(asks, tickets, tier)
-        self._check_shares(tickets, tier, tenant)
+        needs = self._needs(asks)
+        self._check(asks, needs, tier)
+        self._check_shares(needs, tier, tenant)
         now_s = self._clock()
-        for ticket in tickets:
-            self._requests.add(tier, 1, now_s, tenant)
-            self._tokens.add(tier, ticket.prompt_tokens, now_s, tenant)
-            self._kv.add(tier, ticket.kv_tokens, now_s, tenant)
-        return tickets
+        self._requests.add(tier, needs.requests, now_s, tenant)
+        self._tokens.add(tier, needs.prompt_tokens, now_s, tenant)
+        self._kv.add(tier, needs.kv_tokens, now_s, tenant)
+        return [ticket for ask in asks for ticket in self._tickets(ask, tier, tenant)]
 
     def projected_queue_s(self, tier: Tier) -> float | None:
         """Wait that a call of a tier has before it; None while nothing tells.
@@ -149,10 +158,19 @@ class Admission:
         if output_tokens is not None:
             self._mean_output += _OUTPUT_WEIGHT * (output_tokens - self._mean_output)
 
+    def _needs(self, asks: Sequence[Ask]) -> _Needs:
+        prompts = sum(ask.prompt_tokens for ask in asks)
+        outputs = sum(ask.choices * self._output(ask) for ask in asks)
+        return _Needs(sum(ask.choices for ask in asks), prompts, prompts + outputs)
+
+    def _output(self, ask: Ask) -> int:
+        """Tokens to reckon with for each choice."""
+        if ask.is_limited:
+            return ask.output_tokens
+        return min(ask.output_tokens, round(2 * self._mean_output))
+
     def _tickets(self, ask: Ask, tier: Tier, tenant: str) -> list[Ticket]:
-        output = ask.output_tokens
-        if not ask.is_limited:
-            output = min(output, round(2 * self._mean_output))
+        output = self._output(ask)
         kv_tokens = ask.prompt_tokens + output
         first = Ticket(self, tier, ask.prompt_tokens, kv_tokens, tenant=tenant)
         others = (
@@ -161,19 +179,17 @@ class Admission:
         )
         return [first, *others]
 
-    def _check(self, asks: Sequence[Ask], tickets: Sequence[Ticket], tier: Tier) -> None:
-        self.check_requests(len(tickets), tier)
+    def _check(self, asks: Sequence[Ask], needs: _Needs, tier: Tier) -> None:
+        self.check_requests(needs.requests, tier)
         self._check_tokens([ask.prompt_tokens for ask in asks], tier)
-        self._check_kv(tickets, tier, is_limited=all(ask.is_limited for ask in asks))
+        self._check_kv(needs.kv_tokens, tier, is_limited=all(ask.is_limited for ask in asks))
         self._check_queue(tier)
 
-    def _check_shares(self, tickets: Sequence[Ticket], tier: Tier, tenant: str) -> None:
+    def _check_shares(self, needs: _Needs, tier: Tier, tenant: str) -> None:
         now_s = self._clock()
-        prompts = sum(ticket.prompt_tokens for ticket in tickets)
-        kv_tokens = sum(ticket.kv_tokens for ticket in tickets)
-        self._requests.check_share(len(tickets), tier, tenant, now_s)
-        self._tokens.check_share(prompts, tier, tenant, now_s)
-        self._kv.check_share(kv_tokens, tier, tenant, now_s)
+        self._requests.check_share(needs.requests, tier, tenant, now_s)
+        self._tokens.check_share(needs.prompt_tokens, tier, tenant, now_s)
+        self._kv.check_share(needs.kv_tokens, tier, tenant, now_s)
 
     def _check_tokens(self, prompts: Sequence[int], tier: Tier) -> None:
         if len(prompts) == 1 and not self.requests:
@@ -183,8 +199,7 @@ class Admission:
             self._tokens.check_ever(tokens, tier, f"{tokens} prompt tokens")
         self._tokens.check_now(tokens, tier, self._clock())
 
-    def _check_kv(self, tickets: Sequence[Ticket], tier: Tier, *, is_limited: bool) -> None:
-        tokens = sum(ticket.kv_tokens for ticket in tickets)
+    def _check_kv(self, tokens: int, tier: Tier, *, is_limited: bool) -> None:
         if is_limited:
             named = f"{tokens} tokens of KV cache (prompts + choices x max_tokens)"
             self._kv.check_ever(tokens, tier, named)

@@ -34,8 +34,7 @@ class Gate:
         try:
             self._service.check_open()
         except UnavailableError as refusal:
-            for _ in range(requests):
-                self._service.metering.redirect(str(refusal.code), tier)
+            self._service.metering.redirect(str(refusal.code), tier, requests)
             raise
 
     def check_room(self, prompts: int, choices: int = 1, tier: Tier = Tier.INTERACTIVE) -> None:
@@ -56,8 +55,7 @@ class Gate:
             self._exclude(prompts * choices, tier)
             raise
         except OverloadedError as refusal:
-            for _ in range(prompts):
-                self._service.metering.offer(tier, None, choices)
+            self._service.metering.offer(tier, None, choices, prompts=prompts)
             self._refuse(refusal, prompts * choices, tier)
             raise
 
@@ -98,10 +96,8 @@ class Gate:
             self._service.metering.offer(tier, ask.prompt_tokens, ask.choices)
 
     def _refuse(self, refusal: OverloadedError, requests: int, tier: Tier) -> None:
-        for _ in range(requests):
-            self._service.metering.refuse(str(refusal.code), tier)
+        self._service.metering.refuse(str(refusal.code), tier, requests)
 
     def _exclude(self, requests: int, tier: Tier) -> None:
         """Counts what no replica like this one can hold: no load, and no sample."""
-        for _ in range(requests):
-            self._service.metering.metrics.of(tier).rejected(NEVER_FITS)
+        self._service.metering.metrics.of(tier).rejected(NEVER_FITS, requests)

@@ -73,13 +73,13 @@ class TierMetrics:
         """Counts a request's end; `outcome` is one of `OUTCOMES`."""
         self._requests[outcome].inc()
 
-    def rejected(self, reason: str) -> None:
-        """Counts a refusal; `reason` is one of `REJECTION_REASONS`."""
-        self._rejected[reason].inc()
+    def rejected(self, reason: str, requests: int = 1) -> None:
+        """Counts refused requests; `reason` is one of `REJECTION_REASONS`."""
+        self._rejected[reason].inc(requests)
 
-    def judged(self, *, good: bool) -> None:
-        """Counts a request as goodput or not."""
-        self._goodput["good" if good else "bad"].inc()
+    def judged(self, *, good: bool, requests: int = 1) -> None:
+        """Counts requests as goodput or not."""
+        self._goodput["good" if good else "bad"].inc(requests)
 
     def _counter(self, family: Family) -> Counter:
         return self._families.counter(family).labels(*self._labels)
@@ -122,12 +122,12 @@ class RequestMetrics:
         """Families of one tier."""
         return self._tiers[tier]
 
-    def redirected(self, reason: str, tier: Tier | None) -> None:
+    def redirected(self, reason: str, tier: Tier | None, requests: int = 1) -> None:
         """Counts a 503; `reason` is one of `REDIRECT_REASONS`, the tier None while unread."""
         if tier is None:
-            self._unread[reason].inc()
+            self._unread[reason].inc(requests)
         else:
-            self.of(tier).rejected(reason)
+            self.of(tier).rejected(reason, requests)
 
     def render(self) -> bytes:
         """All families in the text exposition format."""

@@ -26,10 +26,10 @@ class OfferedLoad:
     prompts: int = 0
     tokens: int = 0
 
-    def add(self, prompt_tokens: int) -> None:
-        """Notes one more."""
-        self.prompts += 1
-        self.tokens += prompt_tokens
+    def add(self, prompt_tokens: int, prompts: int = 1) -> None:
+        """Notes one more, or several of one length."""
+        self.prompts += prompts
+        self.tokens += prompts * prompt_tokens
 
     @property
     def mean_tokens(self) -> int:
@@ -101,37 +101,40 @@ class Metering:
             stall=stall or Stall(),
         )
 
-    def offer(self, tier: Tier, prompt_tokens: int | None, choices: int = 1) -> None:
-        """Counts offered load: the requests of one prompt, whether they are admitted or not.
+    def offer(
+        self, tier: Tier, prompt_tokens: int | None, choices: int = 1, *, prompts: int = 1
+    ) -> None:
+        """Counts offered load: the requests of prompts, whether they are admitted or not.
 
         Args:
             tier: Their tier.
-            prompt_tokens: Its length; None where it is turned away before it is tokenised,
-                and then the mean length so far stands for it.
-            choices: How many requests.
+            prompt_tokens: Length of each prompt; None where they are turned away before they
+                are tokenised, and then the mean length so far stands for it.
+            choices: How many requests each brings.
+            prompts: How many prompts of that length.
         """
         if prompt_tokens is None:
             prompt_tokens = self.offered.mean_tokens
         else:
-            self.offered.add(prompt_tokens)
+            self.offered.add(prompt_tokens, prompts)
         metrics = self.metrics.of(tier)
-        metrics.received.inc(choices)
-        metrics.prompt_tokens_received.inc(prompt_tokens)
+        metrics.received.inc(prompts * choices)
+        metrics.prompt_tokens_received.inc(prompts * prompt_tokens)
 
-    def redirect(self, reason: str, tier: Tier | None) -> None:
-        """Counts a valid request that belongs to another replica: loading, draining, dead.
+    def redirect(self, reason: str, tier: Tier | None, requests: int = 1) -> None:
+        """Counts valid requests that belong to another replica: loading, draining, dead.
 
-        It is no load and no sample here: the proxy asks the next replica, and a request
+        They are no load and no sample here: the proxy asks the next replica, and a request
         counts once, where it ends.
         """
-        self.metrics.redirected(reason, tier)
+        self.metrics.redirected(reason, tier, requests)
 
-    def refuse(self, reason: str, tier: Tier = Tier.INTERACTIVE) -> None:
-        """Counts a valid request that was turned away for good: too much waits."""
+    def refuse(self, reason: str, tier: Tier = Tier.INTERACTIVE, requests: int = 1) -> None:
+        """Counts valid requests that were turned away for good: too much waits."""
         metrics = self.metrics.of(tier)
-        metrics.rejected(reason)
-        self.board.refuse(tier)
-        metrics.judged(good=False)
+        metrics.rejected(reason, requests)
+        self.board.refuse(tier, requests)
+        metrics.judged(good=False, requests=requests)
 
 
 class RequestMeter:

@@ -61,16 +61,16 @@ class SloBoard(Collector):
             for outcome in names.SLO_OUTCOMES:
                 self._counts.setdefault(_key(slo, outcome), 0)
 
-    def count(self, slo: Slo, *, good: bool) -> None:
-        """Adds one sample."""
+    def count(self, slo: Slo, *, good: bool, samples: int = 1) -> None:
+        """Adds one sample, or several."""
         key = _key(slo, "good" if good else "bad")
-        self._counts[key] = self._counts.get(key, 0) + 1
+        self._counts[key] = self._counts.get(key, 0) + samples
 
-    def refuse(self, tier: Tier) -> None:
-        """Counts a refused request as bad for each objective of its tier that counts requests."""
+    def refuse(self, tier: Tier, requests: int = 1) -> None:
+        """Counts refused requests as bad for each objective of their tier that counts requests."""
         for slo in self.of(tier):
             if slo.metric is not SloMetric.ITL:
-                self.count(slo, good=False)
+                self.count(slo, good=False, samples=requests)
 
     @override
     def collect(self) -> Iterator[Metric]:
