@@ -34,6 +34,9 @@ def continued(source: str, messages: Any) -> str:
         ("  {% if true %}\na\n  {% endif %}\nb", "a\nb"),
         ("{{ messages | tojson }}", '[{"role": "user", "content": "hi"}]'),
         ("{{ 'é<' | tojson }}", '"é<"'),
+        ("{{ {'b': 'é', 'a': 1} | tojson(sort_keys=true) }}", '{"a": 1, "b": "é"}'),
+        ("{{ {'b': [1, 2]} | tojson(separators=(',', ':')) }}", '{"b":[1,2]}'),
+        ("{{ ['é'] | tojson(true, 1) }}", '[\n "\\u00e9"\n]'),
         ("{{ strftime_now('%d %b %Y') }}", "29 Nov 2026"),
         ("{% for m in [1, 2] %}{% if m == 2 %}{% break %}{% endif %}{{ m }}{% endfor %}", "1"),
         ("{% generation %}a{% endgeneration %}b", "ab"),
@@ -74,6 +77,34 @@ def test_what_a_template_must_not_do_is_one_line(source: str) -> None:
 def test_a_broken_template_stops_the_load() -> None:
     with pytest.raises(TokenizerLoadError, match="chat template, line 2"):
         template("a\n{% if %}")
+
+
+@pytest.mark.behaviour(
+    "a template that calls a filter or function as it cannot be called is refused at the start",
+    report="own finding: a tojson with separators, as transformers has it, refused every chat",
+)
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        ("messages | tojson(width=1)", "tojson: .*width"),
+        ("tojson(1)", None),
+        ("strftime_now()", "strftime_now: .*form"),
+        ("raise_exception('a', 'b')", "raise_exception: too many"),
+        ("messages | tojson(**{'width': 1})", None),
+    ],
+)
+def test_a_call_that_always_fails_stops_the_load(call: str, reason: str | None) -> None:
+    source = "a\n{% if not messages %}{{ " + call + " }}{% endif %}"
+    if reason is None:
+        assert text(source) == "a\n"
+        return
+    with pytest.raises(TokenizerLoadError, match=f"chat template, line 2: {reason}"):
+        template(source)
+
+
+def test_a_template_may_have_a_macro_of_that_name() -> None:
+    source = "{% macro raise_exception(a, b) %}{{ a }}{{ b }}{% endmacro %}"
+    assert text(source + "{{ raise_exception('x', 'y') }}") == "xy"
 
 
 def test_special_texts_in_messages_are_broken_by_a_sentinel() -> None:

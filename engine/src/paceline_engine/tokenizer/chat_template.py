@@ -10,6 +10,7 @@ the sentinels out. For messages without such text the ids are those of Hugging F
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -89,8 +90,45 @@ def _raise_exception(message: str) -> NoReturn:
     raise jinja2.TemplateError(message)
 
 
-def _to_json(value: object, *, indent: int | None = None, ensure_ascii: bool = False) -> str:
-    return json.dumps(value, indent=indent, ensure_ascii=ensure_ascii)
+def _to_json(
+    value: object,
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 in the order that templates may rely on
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,  # noqa: FBT001, FBT002
+) -> str:
+    """The filter `tojson` as transformers has it: Jinja's own escapes HTML."""
+    return json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+    )
+
+
+def _check_calls(source: nodes.Template, functions: Mapping[str, Callable[..., object]]) -> None:
+    """Whether filters and functions of ours are called as they can be.
+
+    Raises:
+        TokenizerLoadError: A call that fails with any messages.
+    """
+    redefined = {macro.name for macro in source.find_all(nodes.Macro)}
+    for call in source.find_all((nodes.Filter, nodes.Call)):
+        if isinstance(call, nodes.Filter):
+            name, given = call.name, [call.node, *call.args]
+        else:
+            name, given = getattr(call.node, "name", ""), call.args
+            name = "" if name in redefined else name
+        if name not in functions or call.dyn_args or call.dyn_kwargs:
+            continue
+        named = {each.key: each.value for each in call.kwargs}
+        try:
+            inspect.signature(functions[name]).bind(*given, **named)
+        except TypeError as error:
+            raise TokenizerLoadError(
+                f"chat template, line {call.lineno}: {name}: {error}"
+            ) from error
 
 
 class ChatTemplate:
@@ -118,7 +156,8 @@ class ChatTemplate:
             now: Clock behind the template's `strftime_now`.
 
         Raises:
-            TokenizerLoadError: The source is not a valid template.
+            TokenizerLoadError: The source is not a valid template, or calls what it is given as
+                it cannot be called.
         """
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True,
@@ -126,14 +165,19 @@ class ChatTemplate:
             autoescape=False,
             extensions=[loop_controls, _GenerationBlock],
         )
+        functions: Mapping[str, Callable[..., object]] = {
+            "raise_exception": _raise_exception,
+            "strftime_now": lambda form: now().strftime(form),
+        }
         environment.filters["tojson"] = _to_json
-        environment.globals["raise_exception"] = _raise_exception
-        environment.globals["strftime_now"] = lambda form: now().strftime(form)
+        environment.globals.update(functions)
         try:
             self._template = environment.from_string(source)
-            named = meta.find_undeclared_variables(environment.parse(source))
+            parsed = environment.parse(source)
         except jinja2.TemplateSyntaxError as error:
             raise TokenizerLoadError(f"chat template, line {error.lineno}: {error}") from error
+        _check_calls(parsed, {"tojson": _to_json, **functions})
+        named = meta.find_undeclared_variables(parsed)
         self.uses_tools: Final = "tools" in named
         self._variables = dict(variables)
         self._special = _any_of(special_texts)
