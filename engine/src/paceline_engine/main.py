@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -54,6 +55,9 @@ def _end_at_once(_signal: int, _frame: FrameType | None) -> None:
 def _serve(options: ServeOptions) -> int:
     startup = prepare(options)
     _log_decisions(options, startup)
+
+    gc.collect()
+    gc.freeze()  # what start-up made lives on: no collection need look at it, and hold up streams
 
     async def run() -> int:
         asyncio.get_running_loop().set_exception_handler(log.log_loop_error)
