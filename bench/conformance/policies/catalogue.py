@@ -9,7 +9,7 @@ from bench.conformance.policies import keda, kpa
 from bench.conformance.policies.aimd import Aimd, AimdSettings
 from bench.conformance.policies.combined import Combined
 from bench.conformance.policies.dynamo_engine import Latencies
-from bench.conformance.policies.dynamo_load import DynamoLoad
+from bench.conformance.policies.dynamo_load import DynamoLoad, LoadSettings
 from bench.conformance.policies.dynamo_throughput import DynamoThroughput
 from bench.conformance.policies.gauge import Gauge
 from bench.conformance.policies.hpa import CpuMetric, HorizontalPodAutoscaler
@@ -84,21 +84,21 @@ def _wva_tokens(site: Site, up: float) -> Controller:
     return WorkloadVariantAutoscaler(TokenAnalyzer(TokenThresholds(up=up, down=down)), site.bounds)
 
 
-def _targets(site: Site, share: float) -> Latencies:
-    return Latencies(ttft_ms=share * site.ttft_ms, itl_ms=share * site.itl_ms)
+def _targets(site: Site) -> Latencies:
+    return Latencies(ttft_ms=site.ttft_ms, itl_ms=site.itl_ms)
 
 
-def _dynamo_load(site: Site, share: float) -> Controller:
-    return DynamoLoad(_targets(site, share), site.bounds)
+def _dynamo_load(site: Site, sensitivity: float) -> Controller:
+    return DynamoLoad(_targets(site), site.bounds, LoadSettings(sensitivity=sensitivity))
 
 
 def _dynamo_throughput(site: Site, share: float) -> Controller:
-    return DynamoThroughput(_targets(site, share), site.bounds)
+    return DynamoThroughput(_targets(site), site.bounds, counted_on=share)
 
 
 def _dynamo(site: Site, share: float) -> Controller:
-    targets = _targets(site, share)
-    return DynamoThroughput(targets, site.bounds, DynamoLoad(targets, site.bounds))
+    load = DynamoLoad(_targets(site), site.bounds)
+    return DynamoThroughput(_targets(site), site.bounds, load, counted_on=share)
 
 
 def _saturation(site: Site, up: float) -> Controller:
@@ -112,28 +112,28 @@ def _aimd(site: Site, threshold: float) -> Controller:
 
 
 _WAITING, _KV, _RUNNING = (each.triggers[0] for each in (keda.WAITING, keda.KV_USAGE, keda.RUNNING))
-_SHARES = (0.5, 0.6, 0.7, 0.85, 1.0)
+_SHARES = (0.3, 0.36, 0.45, 0.6, 1.0)
 
 BASELINES: tuple[Baseline, ...] = (
     Baseline(
         name="hpa-cpu",
         setting="busy share of an engine",
         default=CpuMetric().target,
-        sweep=(0.4, 0.5, 0.6, 0.7, 0.8),
+        sweep=(0.5, 0.65, 0.8, 0.85, 0.9),
         build=_cpu,
     ),
     Baseline(
         name="keda-waiting",
         setting="waiting requests per replica",
         default=_WAITING.threshold,
-        sweep=(1.0, 2.0, 5.0, 10.0, 20.0),
+        sweep=(0.25, 0.5, 1.0, 2.0, 5.0),
         build=_keda(Gauge.WAITING),
     ),
     Baseline(
         name="keda-kv",
         setting="share of the KV cache in use",
         default=_KV.threshold,
-        sweep=(0.05, 0.1, 0.2, 0.4, 0.8),
+        sweep=(0.03, 0.06, 0.15, 0.4, 0.8),
         build=_keda(Gauge.KV_USAGE),
     ),
     Baseline(
@@ -147,21 +147,21 @@ BASELINES: tuple[Baseline, ...] = (
         name="kpa-knative",
         setting="requests in flight per replica",
         default=kpa.KNATIVE.target,
-        sweep=(8.0, 16.0, 24.0, 40.0, 70.0),
+        sweep=(6.0, 10.0, 16.0, 30.0, 70.0),
         build=_kpa(kpa.KNATIVE),
     ),
     Baseline(
         name="kpa-aibrix",
         setting="share of the KV cache in use",
         default=kpa.AIBRIX.target,
-        sweep=(0.05, 0.1, 0.2, 0.35, 0.5),
+        sweep=(0.03, 0.06, 0.12, 0.25, 0.5),
         build=_kpa(kpa.AIBRIX),
     ),
     Baseline(
         name="wva-v1",
         setting="share of the KV cache at which a replica is saturated",
         default=SpareThresholds().kv_usage,
-        sweep=(0.15, 0.2, 0.3, 0.5, 0.8),
+        sweep=(0.11, 0.13, 0.16, 0.3, 0.8),
         build=_wva_spare,
     ),
     Baseline(
@@ -173,21 +173,21 @@ BASELINES: tuple[Baseline, ...] = (
     ),
     Baseline(
         name="dynamo-throughput",
-        setting="share of the targets it is given",
+        setting="share of an engine's rate at the targets that is counted on",
         default=1.0,
         sweep=_SHARES,
         build=_dynamo_throughput,
     ),
     Baseline(
         name="dynamo-load",
-        setting="share of the targets it is given",
-        default=1.0,
-        sweep=_SHARES,
+        setting="share of the targets that must hold with one replica less",
+        default=LoadSettings().sensitivity,
+        sweep=(0.2, 0.35, 0.5, 0.65, 0.8),
         build=_dynamo_load,
     ),
     Baseline(
         name="dynamo-both",
-        setting="share of the targets it is given",
+        setting="share of an engine's rate at the targets that is counted on",
         default=1.0,
         sweep=_SHARES,
         build=_dynamo,
@@ -196,7 +196,7 @@ BASELINES: tuple[Baseline, ...] = (
         name="latency-saturation",
         setting="saturation above which replicas are added",
         default=SaturationSettings().up,
-        sweep=(0.3, 0.4, 0.55, 0.7, 0.9),
+        sweep=(0.4, 0.55, 0.75, 1.0, 1.4),
         build=_saturation,
     ),
     Baseline(

@@ -3,9 +3,10 @@
 Rule: TTFT of a newcomer = the steps that the queue and the newcomer's own prompt take at the
 present KV load, prefix hits taken off the tokens; ITL of a newcomer = a step with the mean
 prompt tokens of a step and the KV load of one sequence more. Rate at the targets: the largest
-batch x, up to what KV cache and `max_num_seqs` hold and to the balance of I / (B - x) <= O, with
-both latencies within target; requests per second = x / (O x step time).
-Source: NVIDIA Dynamo, `planner/core/perf_model/agg.py`. Per-step telemetry is replaced by the
+batch x, up to what KV cache and `max_num_seqs` hold and to the balance of prompts and answers,
+x <= O B / (I + O), with both latencies within target; requests per second = x / (O x step time).
+Source: NVIDIA Dynamo, `planner/core/perf_model/agg.py`, whose text gives that balance and whose
+code the looser I / (B - x) <= O. Per-step telemetry is replaced by the
 mean step of each class in each scrape; the mean prompt is that of arriving requests, where
 Dynamo takes the chunk a request has in a step.
 """
@@ -108,26 +109,27 @@ class EngineModel:
         """
         if shape.prompt <= 0 or shape.answer <= 0:
             return 0.0
-        best = self._rps(1, shape)
+        best = self._rps(1, shape, engine)
         for batch in range(2, _largest_batch(shape, engine) + 1):
             if not self._at_batch(batch, shape, engine).within(targets):
                 break
-            best = self._rps(batch, shape)
+            best = self._rps(batch, shape, engine)
         return best
 
-    def _rps(self, batch: int, shape: Shape) -> float:
-        return batch / (shape.answer * self._step_s(batch, shape))
+    def _rps(self, batch: int, shape: Shape, engine: Capabilities) -> float:
+        return batch / (shape.answer * self._step_s(batch, shape, engine))
 
-    def _step_s(self, batch: int, shape: Shape) -> float:
+    def _step_s(self, batch: int, shape: Shape, engine: Capabilities) -> float:
         """A step in which `batch` sequences decode and as many prompts enter as leave."""
-        return self.line.seconds(_prefill_per_step(batch, shape), batch * shape.resident)
+        prefill = _prefill_per_step(batch, shape, engine)
+        return self.line.seconds(prefill, batch * shape.resident)
 
     def _at_batch(self, batch: int, shape: Shape, engine: Capabilities) -> Latencies:
         undiscounted = Shape(prompt=shape.prompt, answer=shape.answer)
-        queued, kv_tokens = _prefill_per_step(batch, shape), batch * shape.resident
+        queued, kv_tokens = _prefill_per_step(batch, shape, engine), batch * shape.resident
         return Latencies(
             ttft_ms=self.ttft_ms(queued, kv_tokens, engine.budget, undiscounted),
-            itl_ms=1e3 * self._step_s(batch, shape),
+            itl_ms=1e3 * self._step_s(batch, shape, engine),
         )
 
 
@@ -176,8 +178,9 @@ def _mean(values: deque[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _prefill_per_step(batch: int, shape: Shape) -> float:
-    return batch * shape.prompt * (1.0 - shape.hit_rate) / max(1.0, shape.answer)
+def _prefill_per_step(batch: int, shape: Shape, engine: Capabilities) -> float:
+    entering = batch * shape.prompt * (1.0 - shape.hit_rate) / max(1.0, shape.answer)
+    return min(entering, float(engine.budget))
 
 
 def _largest_batch(shape: Shape, engine: Capabilities) -> int:
@@ -185,8 +188,8 @@ def _largest_batch(shape: Shape, engine: Capabilities) -> int:
     in_cache = MOST_UNKNOWN_BATCH
     if engine.kv_tokens:
         in_cache = int(engine.kv_tokens / max(1.0, shape.resident))
-    balanced = int(engine.budget - shape.prompt / shape.answer)
-    return max(1, min(in_cache, engine.running_seqs, engine.budget - 1, balanced))
+    balanced = int(engine.budget * shape.answer / (shape.prompt + shape.answer))
+    return max(1, min(in_cache, engine.running_seqs, balanced))
 
 
 def capabilities(fleet: FleetObservation) -> Capabilities | None:

@@ -3,6 +3,8 @@
 Rule: every 180 s, the next interval's requests, prompt and answer are forecast; replicas =
 ceil(forecast requests per second / requests per second of one engine at the targets). Nothing
 without traffic or regression. With the load-based rule beside it the answer is only its floor.
+How much of that rate is counted on is our addition: Dynamo has no setting that trades replicas
+for latency but the targets, which hardly move the rate.
 Source: NVIDIA Dynamo, `planner/core/throughput_scaling.py` (mode `agg`, on by default),
 `throughput_adjustment_interval` 180 s.
 """
@@ -36,6 +38,7 @@ class DynamoThroughput:
         targets: Of TTFT and ITL.
         bounds: `min_endpoint` and what the GPU budget allows.
         load: The load-based rule, None where it is off, as by default.
+        counted_on: Share of the rate at the targets that is counted on; Dynamo counts on all.
         interval_s: `throughput_adjustment_interval`.
     """
 
@@ -44,11 +47,13 @@ class DynamoThroughput:
         targets: Latencies,
         bounds: ReplicaBounds,
         load: DynamoLoad | None = None,
+        counted_on: float = 1.0,
         interval_s: float = INTERVAL_S,
     ) -> None:
         self._targets = targets
         self._bounds = bounds
         self._load = load
+        self._counted_on = counted_on
         self._interval_s = interval_s
         self._engine = DynamoEngine() if load is None else load.engine
         self._requests, self._prompt, self._answer = LocalTrend(), LocalTrend(), LocalTrend()
@@ -88,7 +93,8 @@ class DynamoThroughput:
         rps = self._engine_rps(fleet, seen.hit_rate)
         if not rps or not window.length_s:
             return None
-        return max(1, ceil(self._requests.next() / window.length_s / rps))
+        offered_rps = self._requests.next() / window.length_s
+        return max(1, ceil(offered_rps / (self._counted_on * rps)))
 
     def _engine_rps(self, fleet: FleetObservation, hit_rate: float) -> float:
         model, engine = self._engine.model, capabilities(fleet)

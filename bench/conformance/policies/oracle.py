@@ -3,30 +3,31 @@
 Rule: time is cut into slots; a slot needs ceil(headroom x work / slot) replicas, work being the
 replica-seconds that the requests arriving in it take. What a slot needs is ordered one cold start
 early and given back once it has not been needed for the down window, so that the oracle is bound
-by cold start and down window as everybody; with neither it is the unbound one. The headroom is
-for the tail of the latencies, which the work says nothing about: the smallest is looked for with
-which the objectives are met.
+by cold start and down window as everybody; with neither it is the unbound one. It knows of shared
+prefixes and of faults that slow steps down. The headroom is for the tail of the latencies, which
+the work says nothing about: the smallest is looked for with which the objectives are met.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from math import ceil
+from itertools import groupby, takewhile
+from math import ceil, prod
 
 from bench.conformance.policies.cadence import NEVER
 from bench.conformance.policies.site import ReplicaBounds
 from paceline_operator.autopilot.fleet import FleetObservation, Tunables
 from paceline_operator.simulator.controller import NOTHING, Orders
+from paceline_operator.simulator.faults import Fault, StepsSlower
 from paceline_operator.simulator.fleet_config import BEGIN_S
 from paceline_operator.simulator.law import StepLaw
-from paceline_operator.simulator.request import Request
+from paceline_operator.simulator.request import PREFIX_BLOCK_TOKENS, Request
 
-Work = Callable[[Request], float]
-"""Replica-seconds one request takes, at the best budget."""
+Work = Callable[[Request, int], float]
+"""Replica-seconds one request takes at the best budget, with so many prompt tokens computed."""
 
 _SAME = 1e-9
 
@@ -65,34 +66,58 @@ class Plan:
 
 def per_request(rps: float) -> Work:
     """For engines that carry `rps` requests per second, whatever they are."""
-    return lambda _: 1.0 / rps
+    return lambda _request, _computed: 1.0 / rps
 
 
 def per_prompt_token(tokens_per_s: float) -> Work:
-    """For engines that carry so many prompt tokens per second."""
-    return lambda request: request.prompt_tokens / tokens_per_s
+    """For engines that compute so many prompt tokens per second."""
+    return lambda _request, computed: computed / tokens_per_s
 
 
 def by_law(law: StepLaw, budget: int) -> Work:
     """By the step law: prompts in full steps, answers by what their rows and KV add to steps."""
     per_token_s = law.step_ms(budget, 0, 0, 0) / budget / 1e3
 
-    def work_s(request: Request) -> float:
-        prompt, answer = request.prompt_tokens, request.output_tokens
-        resident = prompt + answer / 2
+    def work_s(request: Request, computed: int) -> float:
+        resident = request.prompt_tokens + request.output_tokens / 2
         row_s = (law.per_decode_row_ms + law.per_kv_token_ms * resident) / 1e3
-        return prompt * per_token_s + answer * row_s
+        return computed * per_token_s + request.output_tokens * row_s
 
     return work_s
 
 
-def offered(requests: Iterable[Request], work: Work, slot_s: float) -> tuple[float, ...]:
-    """Replicas that each slot's requests keep busy; the load is read once."""
+def offered(
+    requests: Iterable[Request], work: Work, slot_s: float, faults: Iterable[Fault] = ()
+) -> tuple[float, ...]:
+    """Replicas that each slot's requests keep busy; the load is read once.
+
+    Args:
+        requests: The load.
+        work: Of one request.
+        slot_s: Length of a slot.
+        faults: Those that slow down the steps of all pods make the work of their time longer.
+    """
+    slow = [each for each in faults if isinstance(each, StepsSlower) and each.pods is None]
     busy: list[float] = []
-    for slot, group in groupby(requests, key=lambda request: int(request.arrival_s // slot_s)):
+    timed = _with_computed(requests)
+    for slot, group in groupby(timed, key=lambda pair: int(pair[0].arrival_s // slot_s)):
         busy.extend([0.0] * (slot - len(busy)))
-        busy.append(sum(map(work, group)) / slot_s)
+        busy.append(sum(_pace(r.arrival_s, slow) * work(r, c) for r, c in group) / slot_s)
     return tuple(busy)
+
+
+def _with_computed(requests: Iterable[Request]) -> Iterator[tuple[Request, int]]:
+    """Each request with its prompt tokens that no prompt before it began with."""
+    seen: set[int] = set()
+    for request in requests:
+        known = sum(1 for _ in takewhile(seen.__contains__, request.prefix_blocks))
+        seen.update(request.prefix_blocks)
+        yield request, max(1, request.prompt_tokens - known * PREFIX_BLOCK_TOKENS)
+
+
+def _pace(time_s: float, slow: Sequence[StepsSlower]) -> float:
+    """How many times as long a step takes at a time."""
+    return prod(fault.factor for fault in slow if fault.holds(time_s))
 
 
 def plan(busy: Sequence[float], headroom: float, binding: Binding, bounds: ReplicaBounds) -> Plan:

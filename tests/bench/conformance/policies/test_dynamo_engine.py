@@ -46,7 +46,7 @@ def test_gap_of_one_sequence_more() -> None:
     [
         (Capabilities(budget=512, running_seqs=64), LOOSE, 64),
         (Capabilities(budget=512, running_seqs=64, kv_tokens=1500), LOOSE, 10),
-        (Capabilities(budget=21, running_seqs=64), LOOSE, 20),  # one prompt token a step is left
+        (Capabilities(budget=21, running_seqs=64), LOOSE, 10),  # 21 x 100 / 200
         (
             Capabilities(budget=512, running_seqs=64),
             Latencies(ttft_ms=1e6, itl_ms=12.0),  # 10 + 0.065 x <= 12

@@ -37,6 +37,12 @@ def test_demand_over_what_one_engine_carries(requests_per_s: float, expected: in
     assert rule.decide(seen(requests_per_s), 180.0).replicas == expected
 
 
+def test_less_can_be_counted_on() -> None:
+    rule = DynamoThroughput(LOOSE, BOUNDS, counted_on=0.5)
+    assert rule.decide(seen(44.0), 0.0) == NOTHING
+    assert rule.decide(seen(44.0), 180.0).replicas == 5  # 44 / 10.84 = 4.06
+
+
 def test_at_zero_traffic_it_holds() -> None:
     """ai-dynamo/dynamo#6985."""
     rule = DynamoThroughput(LOOSE, BOUNDS)

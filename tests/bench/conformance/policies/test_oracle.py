@@ -21,6 +21,7 @@ from bench.conformance.policies.oracle import (
 from bench.conformance.policies.site import ReplicaBounds
 from paceline_operator.autopilot.fleet import Tunables
 from paceline_operator.simulator.controller import NOTHING
+from paceline_operator.simulator.faults import StepsSlower
 from paceline_operator.simulator.law import StepLaw
 from paceline_operator.simulator.request import Request
 from tests.bench.conformance.policies.observed import fleet
@@ -40,13 +41,37 @@ def test_work_falls_into_the_slot_of_its_arrival() -> None:
 
 
 def test_work_of_a_request() -> None:
-    assert per_prompt_token(5000.0)(at(0.0, prompt=250)) == pytest.approx(0.05)
+    assert per_prompt_token(5000.0)(at(0.0, prompt=999), 250) == pytest.approx(0.05)
     law = StepLaw(
         base_ms=2.0, per_prefill_token_ms=0.1, per_decode_row_ms=0.05, per_kv_token_ms=0.001
     )
     # A full step of 100 tokens takes 12 ms; a row of 55 resident tokens adds 0.105 ms.
     expected_s = 50 * 0.12e-3 + 10 * 0.105e-3
-    assert by_law(law, 100)(at(0.0, prompt=50, answer=10)) == pytest.approx(expected_s)
+    assert by_law(law, 100)(at(0.0, prompt=50, answer=10), 50) == pytest.approx(expected_s)
+    # Half of the prompt known: half of the steps, the same rows.
+    assert by_law(law, 100)(at(0.0, prompt=50, answer=10), 25) == pytest.approx(
+        expected_s - 25 * 0.12e-3
+    )
+
+
+def test_a_prefix_is_computed_once() -> None:
+    """512 tokens to a block: 1024, then 1500 of which 1024 are known, then nothing in common."""
+    load = [
+        Request(0.0, 1024, 1, (1, 2)),
+        Request(1.0, 1500, 1, (1, 2, 3)),
+        Request(2.0, 600, 1, (9, 2)),
+        Request(3.0, 1024, 1, (1, 2)),
+    ]
+    # The last token of a known prompt is computed again.
+    expected = (1024 + 476 + 600 + 1) / 100.0 / 15.0
+    assert offered(load, per_prompt_token(100.0), 15.0) == pytest.approx((expected,))
+
+
+def test_slower_steps_make_more_work() -> None:
+    faults = (StepsSlower(start_s=15.0, end_s=30.0, factor=1.5),)
+    load = [at(0.0), at(15.0), at(30.0)]
+    found = offered(load, per_request(1.0), 15.0, faults)
+    assert found == pytest.approx((1 / 15, 1.5 / 15, 1 / 15))
 
 
 def test_unbound_it_follows_the_work() -> None:
