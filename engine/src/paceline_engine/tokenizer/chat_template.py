@@ -107,6 +107,9 @@ def _to_json(
     )
 
 
+_Call = nodes.Filter | nodes.Call
+
+
 def _check_calls(source: nodes.Template, functions: Mapping[str, Callable[..., object]]) -> None:
     """Whether filters and functions of ours are called as they can be.
 
@@ -114,21 +117,24 @@ def _check_calls(source: nodes.Template, functions: Mapping[str, Callable[..., o
         TokenizerLoadError: A call that fails with any messages.
     """
     redefined = {macro.name for macro in source.find_all(nodes.Macro)}
-    for call in source.find_all((nodes.Filter, nodes.Call)):
-        if isinstance(call, nodes.Filter):
-            name, given = call.name, [call.node, *call.args]
-        else:
-            name, given = getattr(call.node, "name", ""), call.args
-            name = "" if name in redefined else name
-        if name not in functions or call.dyn_args or call.dyn_kwargs:
-            continue
-        named = {each.key: each.value for each in call.kwargs}
-        try:
-            inspect.signature(functions[name]).bind(*given, **named)
-        except TypeError as error:
-            raise TokenizerLoadError(
-                f"chat template, line {call.lineno}: {name}: {error}"
-            ) from error
+    for piped in source.find_all(nodes.Filter):
+        _check_call(piped, functions.get(piped.name), [piped.node])
+    for call in source.find_all(nodes.Call):
+        if isinstance(call.node, nodes.Name) and call.node.name not in redefined:
+            _check_call(call, functions.get(call.node.name), [])
+
+
+def _check_call(
+    call: _Call, function: Callable[..., object] | None, piped: Sequence[nodes.Expr | None]
+) -> None:
+    if function is None or call.dyn_args or call.dyn_kwargs:
+        return
+    named = {each.key: each.value for each in call.kwargs if isinstance(each, nodes.Keyword)}
+    try:
+        inspect.signature(function).bind(*piped, *call.args, **named)
+    except TypeError as error:
+        name = call.name if isinstance(call, nodes.Filter) else getattr(call.node, "name", "")
+        raise TokenizerLoadError(f"chat template, line {call.lineno}: {name}: {error}") from error
 
 
 class ChatTemplate:
