@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from paceline_engine.request import CacheScope, Request, Tier
 from paceline_engine.sampling import SamplingParams
@@ -70,16 +75,51 @@ def test_one_tenant_is_served_in_order_of_arrival() -> None:
     assert line.queue.head(0.0) is None
 
 
-def test_deadlines_break_ties_and_none_is_last() -> None:
+UNSAID_S = {Tier.INTERACTIVE: 1.0, Tier.BATCH: 10.0}  # a tenth of the maximum wait, as documented
+
+
+def test_deadlines_break_ties_and_none_is_a_tenth_of_the_maximum_wait() -> None:
     line = Line()
-    late, early, none, soon = (line.add(deadline_s=d) for d in (9.0, 3.0, float("inf"), 3.0))
-    assert line.order() == [early, soon, late, none]
+    late, early, none, soon = (line.add(deadline_s=d) for d in (3.0, 0.3, float("inf"), 0.3))
+    assert line.order() == [early, soon, none, late]
+
+
+COMERS = st.lists(
+    st.tuples(st.floats(0, 2), st.none() | st.floats(0.001, 20)), min_size=2, max_size=12
+)
+
+
+@pytest.mark.behaviour(
+    "whoever names a deadline gains a tenth of the tier's maximum wait at most, for any value",
+    report="own finding: a header of 1 ms put its call before all that waited without one",
+)
+@given(comers=COMERS, tier=st.sampled_from(Tier))
+@settings(deadline=None, max_examples=60)
+def test_what_a_deadline_gains(comers: list[tuple[float, float | None]], tier: Tier) -> None:
+    """Each comes `gap_s` after the one before; all wait when the first of them is taken."""
+    line, now_s, wanted_s = Line(), 0.0, {}
+    for gap_s, wanted in comers:
+        now_s += gap_s
+        deadline_s = math.inf if wanted is None else now_s + wanted
+        added = line.add(tier=tier, deadline_s=deadline_s, now_s=now_s)
+        wanted_s[added] = UNSAID_S[tier] if wanted is None else wanted
+    order = line.order(now_s)
+    is_due = {each: each.ticket.due_s <= now_s for each in order}
+    for first, then in itertools.combinations(order, 2):
+        earlier_s = first.ticket.received_s - then.ticket.received_s
+        if is_due[first] or is_due[then]:
+            assert is_due[first] >= is_due[then]
+            assert not is_due[then] or earlier_s <= 0
+        elif earlier_s > 0:
+            assert earlier_s <= wanted_s[then] - wanted_s[first] + 1e-9
+        elif not earlier_s:
+            assert wanted_s[first] <= wanted_s[then] + 1e-9
 
 
 def test_of_tenants_served_alike_the_nearest_deadline_goes_first() -> None:
     line = Line()
     line.add("a")
-    urgent = line.add("b", deadline_s=2.0)
+    urgent = line.add("b", deadline_s=0.5)
     assert line.take() is urgent
 
 

@@ -9,7 +9,8 @@ In a tier, by the first rule that decides:
 1. Who has waited for the tier's maximum is due and nothing of the tier overtakes it: of those,
    the one due first.
 2. The tenant served least for its weight.
-3. The nearest deadline, then arrival, which preemption does not change.
+3. The nearest deadline, then arrival, which preemption does not change. None counts as a tenth
+   of the tier's maximum wait, so that is what anyone can gain by naming one.
 
 Each operation takes O(log n), whatever waits.
 """

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
+from typing import Final
 
 from paceline_engine.scheduler.priority_map import PriorityMap
 from paceline_engine.scheduler.sequence import Sequence
 from paceline_engine.scheduler.share import Share
+
+UNSAID_DEADLINE_SHARE: Final = 0.1
+"""A request that names no deadline counts as one whose deadline is so much of its maximum wait."""
 
 Place = tuple[float, int]
 """Deadline, then arrival: the order among requests that are otherwise equal."""
 
 
 def place(sequence: Sequence) -> Place:
-    """Where a request stands among its equals; preemption does not change it."""
-    return sequence.ticket.deadline_s, sequence.ticket.arrival
+    """Where a request stands among its equals; preemption does not change it.
+
+    A deadline gains no more than the one that stands for none: who names the nearest still
+    comes after all without one that came so long before.
+    """
+    ticket = sequence.ticket
+    deadline_s = ticket.deadline_s
+    if not isfinite(deadline_s):
+        max_wait_s = ticket.due_s - ticket.received_s
+        deadline_s = ticket.received_s + UNSAID_DEADLINE_SHARE * max_wait_s
+    return deadline_s, ticket.arrival
 
 
 class _Tenant:
