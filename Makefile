@@ -16,9 +16,11 @@ SETUP := python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 LATER = @echo "$@: not built yet; it comes with a later issue" >&2; exit 1
 
 SERVING_TESTS := tests/engine/server tests/robust
-ENGINE_TESTS := tests/engine tests/bench --ignore=tests/engine/server
+ENGINE_TESTS := tests/engine tests/bench --ignore=tests/engine/server \
+	--ignore=tests/bench/conformance
 FLEETS_TESTS := tests/operator/reconcile
 OPERATOR_TESTS := tests/operator tests/contract tests/architecture tests/charts tests/e2e \
+	tests/bench/conformance \
 	--ignore=tests/operator/reconcile
 SUPPORT := $(wildcard tests/support/*.py)
 # What only the engine's tests use, and only its environment can check.
@@ -80,10 +82,11 @@ static-lint:
 	@$(OP)/ruff format --check .
 
 static-types-operator:
-	@$(OP)/mypy operator/src e2e tests/verify $(filter-out $(ENGINE_SUPPORT),$(SUPPORT))
+	@$(OP)/mypy operator/src e2e bench/conformance bench/simulator.py tests/verify $(filter-out $(ENGINE_SUPPORT),$(SUPPORT))
 
 static-types-engine:
-	@$(EN)/mypy engine/src bench $(ENGINE_SUPPORT)
+	@$(EN)/mypy --exclude bench/conformance/ --exclude bench/simulator.py engine/src bench \
+		$(ENGINE_SUPPORT)
 
 static-imports:
 	@PYTHONPATH=operator/src:engine/src $(OP)/lint-imports

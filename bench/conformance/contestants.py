@@ -21,6 +21,8 @@ from paceline_operator.simulator.controller import Controller
 
 MOST_REPLICAS = 24
 DOWN_WINDOW_S = 300.0
+SCRAPE_S = 5.0
+"""Orders are given at a scrape: the oracle gives its own one earlier."""
 STATIC_MEAN = "static-mean"
 RIVALS: tuple[str, ...] = (bars.STATIC_PEAK, STATIC_MEAN, *(each.name for each in BASELINES))
 OURS: tuple[str, ...] = (bars.OURS, *ABLATIONS)
@@ -105,10 +107,10 @@ def _oracle(contest: Contest, *, bound: bool) -> Controller:
     key = f"{contest.cold_start_s:.0f}"
     headroom = contest.tuning.headroom.get(key, 1.0)
     binding = Binding(
-        cold_start_s=contest.cold_start_s if bound else 0.0,
+        cold_start_s=contest.cold_start_s + SCRAPE_S if bound else 0.0,
         down_window_s=DOWN_WINDOW_S if bound else 0.0,
     )
     work = oracle.by_law(case.service.accelerator.law, contest.tuning.budget)
     requests = case.play(random.Random(contest.seed))
-    busy = oracle.offered(requests, work, binding.slot_s)
+    busy = oracle.offered(requests, work, binding.slot_s, case.faults)
     return Oracle(oracle.plan(busy, headroom, binding, contest.site.bounds))

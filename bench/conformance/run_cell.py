@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Sequence
 
-from bench.conformance.bars import ATTAINMENT
+from bench.conformance.bars import ATTAINMENT, UNBOUND_ORACLE
 from bench.conformance.cell import Cell, Score
 from bench.conformance.contestants import Contest, controller, starts_tuned
 from bench.conformance.load_case import ITL_NAME, TTFT_NAME, LoadCase
@@ -43,11 +43,10 @@ def run_cell(cell: Cell, case: LoadCase, tuning: Tuning) -> Score:
         seed=cell.seed,
     )
     budget = tuning.budget if starts_tuned(cell.policy) else None
+    starts_s = 0.0 if cell.policy == UNBOUND_ORACLE else float(cell.cold_start_s)
     result = simulate(
         case.play(random.Random(cell.seed)),
-        fleet_config(
-            case, cell.cold_start_s, initial_replicas=tuning.first_replicas, budget=budget
-        ),
+        fleet_config(case, starts_s, initial_replicas=tuning.first_replicas, budget=budget),
         controller(cell.policy, cell.setting, contest),
         generator=random.Random(cell.seed + _ROUTER_SEED),
         faults=case.faults,
