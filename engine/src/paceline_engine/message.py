@@ -92,8 +92,8 @@ class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class TokenOutput(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """New tokens of one request in one step, and its end if it ended.
 
-    `queue_s` is set once, with the first token: time between receipt by the engine
-    process and the first step that ran a part of it. End-of-generation and stop tokens end
+    `queue_s` is set once, with the first token: time between the request's being handed to the
+    engine and the first step that ran a part of it. End-of-generation and stop tokens end
     the output without being part of `token_ids`. `error` is one line for people, set with
     `FinishReason.ERROR`. `logprobs` has an entry for each of `token_ids` where they were asked
     for. `prompt_logprobs` covers prompt tokens 2 to the last, whole, with the first token;
@@ -139,7 +139,8 @@ class LoopState(msgspec.Struct, frozen=True, array_like=True):
     `waiting_tokens` counts what waiting requests must compute before their next token; the
     `batch_` fields are the batch tier's part of the first three. The two limits are the
     settings in force; while a lowered running cap drains down, a step's budget can exceed its
-    setting so that every running sequence keeps decoding.
+    setting so that every running sequence keeps decoding. `requests_taken` counts all requests
+    that were ever read, also those refused: what was sent beyond them still lies unread.
     """
 
     requests_running: int
@@ -156,6 +157,7 @@ class LoopState(msgspec.Struct, frozen=True, array_like=True):
     batch_waiting: int = 0
     batch_waiting_tokens: int = 0
     step_time_target_ms: float = 0.0
+    requests_taken: int = 0
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):

@@ -61,6 +61,8 @@ class Request:
         deadline_s: Wanted end of its wait, in seconds after receipt; breaks ties, None is last.
         parent_id: Request of the same prompt and scope, submitted just before, whose KV it
             forks once that is computed (`n > 1`); with the parent gone it computes its own.
+        received_s: Monotonic time of its being handed to the engine, from which it waits;
+            None: when the engine takes it.
     """
 
     request_id: int
@@ -70,6 +72,7 @@ class Request:
     cache_scope: CacheScope = CacheScope()
     deadline_s: float | None = None
     parent_id: int | None = None
+    received_s: float | None = None
 
     @property
     def tenant(self) -> str:

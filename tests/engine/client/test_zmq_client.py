@@ -248,6 +248,25 @@ async def test_a_model_that_cannot_load_is_said_in_one_line(
         await client.stop()
 
 
+@pytest.mark.behaviour(
+    "requests that the engine has not read yet are among the waiting",
+    report="own risk: gauges said that nothing waited while a burst lay unread",
+)
+async def test_what_the_engine_has_not_read_waits() -> None:
+    async with running(engine_config(step_time_law=SLOW_LAW, max_num_seqs=2)) as client:
+        assert client.pid is not None
+        os.kill(client.pid, signal.SIGSTOP)
+        family = client.submit(request(1, max_tokens=3), [Fork(2, 2), Fork(3, 3)])
+        others = [submit(client, request(4 + each, max_tokens=3)) for each in range(5)]
+        assert (client.state.requests_waiting, client.state.waiting_tokens) == (8, 122)
+        os.kill(client.pid, signal.SIGCONT)
+        for each in (*family, *others):
+            assert len(tokens(await collect(each))) == 3
+        await eventually(lambda: client.state.requests_running == 0)
+        assert (client.state.requests_waiting, client.state.waiting_tokens) == (0, 0)
+        assert client.state.requests_taken == 8
+
+
 async def test_idle_heartbeats_arrive() -> None:
     async with running(engine_config()) as client:
         for _ in range(2):

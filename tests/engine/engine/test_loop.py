@@ -154,6 +154,27 @@ def test_queue_time_is_told_once_with_the_first_token() -> None:
     assert queued == [None, None, pytest.approx(3 * STEP_S), None, None]
 
 
+@pytest.mark.behaviour(
+    "a request's wait begins when the server hands it over, not when the loop reads it",
+    report="own risk: in a burst the queue time, the waiting and the maximum wait began too late",
+)
+def test_the_wait_begins_where_the_request_was_handed_over() -> None:
+    bench = Bench(max_num_seqs=1, interactive_max_wait_s=2.0)
+    now_s = bench.clock.now()
+    handed = [replace(add(each, max_tokens=1).request, received_s=now_s - 1.5) for each in (1, 2)]
+    outputs = bench.step(*map(AddRequest, handed)).outputs
+    bench.clock.time_s = now_s + 0.6  # the second has waited longer than it may: none overtakes it
+    outputs += bench.step(AddRequest(replace(add(3).request, deadline_s=0.001))).outputs
+    told = [(output.request_id, output.queue_s) for output in outputs]
+    assert told == [(1, pytest.approx(1.5)), (2, pytest.approx(2.1))]
+
+
+def test_a_request_from_the_future_comes_now() -> None:
+    bench = Bench()
+    asked = replace(add(1).request, received_s=bench.clock.now() + 5)
+    assert [output.queue_s for output in bench.step(AddRequest(asked)).outputs] == [0.0]
+
+
 def test_back_to_back_steps_are_timed_from_end_to_end() -> None:
     """Host work between two steps is what clients wait for, so it counts."""
     bench = Bench()
@@ -384,9 +405,9 @@ def test_a_turn_reads_a_bounded_number_of_messages() -> None:
     bench = Bench(max_num_seqs=1)
     bench.step(add(1, max_tokens=100))
     flood = [add(request_id) for request_id in range(2, 1002)]
-    waiting = [bench.step(*flood).state.requests_waiting]
-    waiting += [bench.step().state.requests_waiting for _ in range(4)]
-    assert waiting == [256, 512, 768, 1000, 1000]
+    states = [bench.step(*flood).state, *(bench.step().state for _ in range(4))]
+    assert [state.requests_waiting for state in states] == [256, 512, 768, 1000, 1000]
+    assert [state.requests_taken for state in states] == [257, 513, 769, 1001, 1001]
 
 
 @pytest.mark.behaviour(

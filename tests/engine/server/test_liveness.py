@@ -2,30 +2,77 @@ from __future__ import annotations
 
 import pytest
 
-from paceline_engine.server.liveness import silence_limit_s, step_allowance_s
+from paceline_engine.server.liveness import MEMORY_S, RecentSteps, Silence, silence
+
+BUDGET = 512
+Step = tuple[float, int]
+
+
+def recent(*steps: Step) -> RecentSteps:
+    """Steps one after the other, each as long as it took."""
+    found, now_s = RecentSteps(), 0.0
+    for duration_s, tokens in steps:
+        now_s += duration_s
+        found.add(duration_s, tokens, now_s)
+    return found
 
 
 @pytest.mark.parametrize(
-    ("longest_step_s", "busy", "limit_s"),
-    [(0.0, False, 10), (0.0, True, 10), (0.5, True, 10), (8.0, True, 24), (8.0, False, 10)],
-)
-def test_limit(longest_step_s: float, busy: bool, limit_s: float) -> None:
-    assert silence_limit_s(longest_step_s, busy=busy) == limit_s
-
-
-@pytest.mark.parametrize(
-    ("longest_s", "largest", "first_s", "allowed_s"),
+    ("steps", "first_step_s", "expected_s"),
     [
-        (0.0, 0, 10.0, 10.0),
-        (0.5, 16, 0.0, 16.0),  # a full step of 512 is 32 times as large
-        (0.5, 16, 20.0, 20.0),
-        (0.5, 512, 0.0, 0.5),
-        (0.5, 600, 0.0, 0.5),  # the budget was larger once
-        (2.0, 1, 0.0, 60.0),
-        (80.0, 256, 0.0, 80.0),
+        ([], 0.0, 0.0),
+        ([], 10.0, 10.0),
+        ([(0.5, 16)], 0.0, 0.5),  # one size alone: all of it may be fixed
+        ([(0.1, 3), (0.1, 1), (0.1, 1)], 0.0, 0.1),
+        ([(0.5, 1), (0.6, 32)], 0.0, 2.1),  # 0.5 and 16 times the 0.1 of 32 tokens
+        ([(0.6, 32), (0.5, 1)], 0.0, 2.1),
+        ([(0.5, 1), (0.6, 32), (4.0, 1)], 0.0, 4.0),  # a hitch says nothing of larger steps
+        ([(0.5, 1), (2.5, 8)], 0.0, 10.0),  # 128.5 by proportion
+        ([(0.5, 1), (2.5, 512)], 0.0, 2.5),
+        ([(0.5, 1), (2.5, 600)], 0.0, 2.5),  # the budget was larger once
+        ([(0.5, 1), (0.6, 32)], 10.0, 10.0),  # too small to tell
+        ([(0.5, 1), (0.6, 128)], 10.0, 0.9),
+        ([(80.0, 256)], 0.0, 80.0),
     ],
 )
 def test_a_full_step_is_foreseen_from_smaller_ones(
-    longest_s: float, largest: int, first_s: float, allowed_s: float
+    steps: list[Step], first_step_s: float, expected_s: float
 ) -> None:
-    assert step_allowance_s(longest_s, largest, budget=512, first_step_s=first_s) == allowed_s
+    assert recent(*steps).expected_s(BUDGET, first_step_s) == pytest.approx(expected_s)
+
+
+@pytest.mark.parametrize(
+    ("steps", "first_step_s", "unready_s", "dead_s"),
+    [
+        ([], 0.0, 5, 10),
+        ([(0.1, 3), (0.1, 1)], 0.0, 5, 10),
+        ([(2.0, 512)], 0.0, 6, 10),
+        ([(8.0, 512)], 0.0, 12, 24),
+        ([], 10.0, 14, 30),  # nothing has told of a full step yet
+        ([(0.1, 3)], 10.0, 14, 30),
+        ([(24.0, 512)], 0.0, 28, 36),
+        ([(100.0, 512)], 0.0, 104, 120),
+        ([(300.0, 512)], 0.0, 120, 120),
+    ],
+)
+def test_how_long_a_busy_engine_may_be_silent(
+    steps: list[Step], first_step_s: float, unready_s: float, dead_s: float
+) -> None:
+    found = silence(recent(*steps), BUDGET, first_step_s, busy=True)
+    assert found == Silence(unready_s=unready_s, dead_s=dead_s)
+
+
+def test_an_idle_engine_beats_every_second_whatever_its_steps_were() -> None:
+    found = silence(recent((80.0, 512)), BUDGET, 10.0, busy=False)
+    assert found == Silence(unready_s=5, dead_s=10)
+
+
+def test_a_slow_step_is_forgotten() -> None:
+    steps = recent((40.0, 512))
+    for second in range(int(MEMORY_S)):
+        steps.add(1.0, 512, 41.0 + second)
+    assert steps.longest_s == 40.0  # the span it is in has ended just now
+    for second in range(int(MEMORY_S)):
+        steps.add(1.0, 512, 41.0 + MEMORY_S + second)
+    assert steps.longest_s == 1.0
+    assert steps.expected_s(BUDGET, 10.0) == 1.0

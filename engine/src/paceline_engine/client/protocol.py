@@ -41,7 +41,11 @@ class EngineClient(Protocol):
 
     @property
     def state(self) -> LoopState:
-        """Gauges of the last report; zeros and start values before the first."""
+        """Gauges of the last report; zeros and start values before the first.
+
+        Requests that were submitted and that the engine has not taken yet are among the
+        waiting.
+        """
         ...
 
     @property
@@ -58,15 +62,10 @@ class EngineClient(Protocol):
         """
         ...
 
-    @property
-    def has_unreported(self) -> bool:
-        """Whether something was submitted since the engine was last heard."""
-        ...
-
     def submit(
         self, request: Request, forks: Sequence[Fork] = ()
     ) -> Sequence[AsyncIterator[TokenOutput]]:
-        """Queues a request, and other choices of its prompt, at once.
+        """Queues a request, and other choices of its prompt, at once: their wait begins now.
 
         Returns:
             The outputs of the request and of each fork, the last of each with a finish reason.

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Self, assert_never
 
 import msgspec
@@ -18,6 +19,7 @@ import zmq
 import zmq.asyncio
 
 from paceline_engine.client.protocol import EngineDeadError
+from paceline_engine.client.unread import Unread
 from paceline_engine.config import EngineConfig
 from paceline_engine.log import places
 from paceline_engine.message import (
@@ -112,7 +114,7 @@ class ZmqEngineClient:
             step_time_target_ms=config.initial_step_time_target_ms,
         )
         self._last_heartbeat_s = time.monotonic()
-        self._last_submit_s = float("-inf")
+        self._unread = Unread()
         self._streams: dict[int, TokenStream] = {}
         self._calls: dict[int, asyncio.Future[TunablesApplied | CacheCleared]] = {}
         self._call_ids = itertools.count()
@@ -131,17 +133,12 @@ class ZmqEngineClient:
     @property
     def state(self) -> LoopState:
         """See `EngineClient`."""
-        return self._state
+        return self._unread.beside(self._state)
 
     @property
     def last_heartbeat_s(self) -> float:
         """See `EngineClient`."""
         return self._last_heartbeat_s
-
-    @property
-    def has_unreported(self) -> bool:
-        """See `EngineClient`."""
-        return self._last_submit_s > self._last_heartbeat_s
 
     @property
     def pid(self) -> int | None:
@@ -192,8 +189,9 @@ class ZmqEngineClient:
             raise ValueError("a request id is given twice")
         if used := self._streams.keys() & streams.keys():
             raise ValueError(f"request id {min(used)} is in use")
-        self._send(AddRequest(request, tuple(forks)))
-        self._last_submit_s = time.monotonic()
+        message = AddRequest(replace(request, received_s=time.monotonic()), tuple(forks))
+        self._send(message)
+        self._unread.send(message)
         self._streams |= streams
         return tuple(streams.values())
 
@@ -324,6 +322,7 @@ class ZmqEngineClient:
 
     def _on_report(self, report: StepReport) -> None:
         self._state = report.state
+        self._unread.take(report.state.requests_taken)
         for output in report.outputs:
             ended = output.finish_reason is not None
             streams = self._streams

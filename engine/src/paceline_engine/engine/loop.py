@@ -84,6 +84,7 @@ class EngineLoop:
         self._clock = clock
         self._family: Iterator[Request] = iter(())  # of a message that is not taken whole yet
         self._busy_since: float | None = None  # end of the step before, while work goes on
+        self._taken = 0
         self._is_shut_down = False
         self._is_audited = True
         self._audit: IdleAudit | None = None  # begun, and not complete
@@ -162,6 +163,7 @@ class EngineLoop:
                 yield message
 
     def _add(self, request: Request) -> None:
+        self._taken += 1
         try:
             self._scheduler.add(request, self._clock.now())
         except RequestRefusedError as error:
@@ -257,6 +259,7 @@ class EngineLoop:
             batch_waiting=scheduler.roster.num_waiting(Tier.BATCH),
             batch_waiting_tokens=scheduler.roster.waiting_tokens(Tier.BATCH),
             step_time_target_ms=scheduler.limits.step_time_target_ms,
+            requests_taken=self._taken,
         )
 
 

@@ -174,11 +174,12 @@ class Scheduler:
     def _ticket(self, request: Request, now_s: float) -> Ticket:
         self._arrivals += 1
         deadline_s = request.deadline_s
+        received_s = now_s if request.received_s is None else min(now_s, request.received_s)
         return Ticket(
             arrival=self._arrivals,
-            received_s=now_s,
-            due_s=now_s + self._max_wait_s[request.tier],
-            deadline_s=inf if deadline_s is None else now_s + deadline_s,
+            received_s=received_s,
+            due_s=received_s + self._max_wait_s[request.tier],
+            deadline_s=inf if deadline_s is None else received_s + deadline_s,
         )
 
     def _target(self) -> StepTarget | None:

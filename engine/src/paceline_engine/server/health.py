@@ -5,13 +5,11 @@ from __future__ import annotations
 from fastapi import FastAPI
 from starlette.responses import PlainTextResponse, Response
 
-from paceline_engine.config import Device
 from paceline_engine.server.error_routes import bare_app
 from paceline_engine.server.flags import HealthPath
 from paceline_engine.server.service import Service
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-FIRST_STEP_ALLOWANCE_S = 10.0  # a first full prefill on a slow CPU; gives it 30 s of silence
 
 
 def create_health(service: Service) -> FastAPI:
@@ -27,20 +25,16 @@ def create_health(service: Service) -> FastAPI:
 class _Routes:
     def __init__(self, service: Service) -> None:
         self._service = service
-        simulated = service.config.device is Device.SIMULATED
-        self._first_step_allowance_s = 0.0 if simulated else FIRST_STEP_ALLOWANCE_S
 
     async def live(self) -> Response:
         """200 while the engine is heard, 503 and the reason otherwise."""
-        reason = self._service.why_dead(self._first_step_allowance_s)
+        reason = self._service.why_dead()
         return PlainTextResponse(reason or "ok", 503 if reason else 200)
 
     async def ready(self) -> Response:
-        """200 while routers should send requests here."""
-        if self._service.is_ready:
-            return PlainTextResponse("ok")
-        reason = "draining" if self._service.drain.active else "not serving"
-        return PlainTextResponse(reason, 503)
+        """200 while routers should send requests here, 503 and the reason otherwise."""
+        reason = self._service.why_unready()
+        return PlainTextResponse(reason or "ok", 503 if reason else 200)
 
     async def metrics(self) -> Response:
         """Everything measured, in Prometheus' text format."""

@@ -28,6 +28,7 @@ from paceline_engine.server.envelope import Envelope
 from paceline_engine.server.flags import EXIT_BAD_START
 from paceline_engine.server.health import create_health
 from paceline_engine.server.listeners import Listeners
+from paceline_engine.server.liveness import RecentSteps
 from paceline_engine.server.loop_metrics import LoopCollector
 from paceline_engine.server.memory_metrics import MemoryCollector
 from paceline_engine.server.memory_watch import MemoryWatch
@@ -113,8 +114,11 @@ def create_service(
         metrics.registry.register(collector)
     prefill_rate = PrefillRate(lambda: client.state.max_num_batched_tokens, config.step_time_law)
 
+    recent_steps = RecentSteps()
+
     def observe(step: StepStats) -> None:
         loop_metrics.steps.add(step)
+        recent_steps.add(step.duration_s, step.prefill_tokens + step.decode_rows, clock())
         prefill_rate.add(step)
 
     client.on_step = observe
@@ -133,6 +137,7 @@ def create_service(
             record=None if request_log is None else request_log.add,
         ),
         loop_metrics=loop_metrics,
+        recent_steps=recent_steps,
         admission=_admission(settings, config, prefill_rate, clock),
         drain=Drain(clock, settings.drain_grace_seconds),
         tunables=tunables,

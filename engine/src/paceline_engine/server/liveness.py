@@ -2,40 +2,116 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-SILENCE_LIMIT_S: Final = 10.0
+BEAT_S: Final = 1.0  # between two reports of an engine without work
+FIRST_STEP_S: Final = 10.0  # a first full prefill on a slow CPU
+UNREADY_S: Final = 4.0  # silence beyond what is expected after which others should be asked
+DEAD_S: Final = 10.0
 STEPS_OF_SILENCE: Final = 3.0
-MOST_FORESEEN_S: Final = 60.0  # a step is not expected to take longer before one has
+MOST_FORESEEN_S: Final = 10.0  # three such steps are 30 s of silence; a longer one must be proven
+PROVEN_MARGIN: Final = 1.5
+MOST_SILENCE_S: Final = 120.0
+PROVING_SHARE: Final = 0.25  # of the budget: smaller steps tell too little of a full one
+MEMORY_S: Final = 300.0  # a step is remembered for as long at least, and twice as long at most
 
 
-def step_allowance_s(
-    longest_step_s: float, largest_step_tokens: int, budget: int, first_step_s: float
-) -> float:
-    """How long the next step may take, judged by those there were.
+@dataclass(slots=True)
+class _Extremes:
+    """Of the steps of some minutes."""
 
-    Step time grows about with the tokens in it, so while only small steps were seen a full
-    one is foreseen from them.
+    began_s: float
+    shortest_s: float
+    longest_s: float
+    most_tokens: int
+    most_tokens_s: float
+
+    def add(self, duration_s: float, tokens: int) -> None:
+        self.shortest_s = min(self.shortest_s, duration_s)
+        self.longest_s = max(self.longest_s, duration_s)
+        most = max((self.most_tokens, self.most_tokens_s), (tokens, duration_s))
+        self.most_tokens, self.most_tokens_s = most
+
+
+class RecentSteps:
+    """Extremes of the steps of the last minutes.
+
+    One slow step, or one that was stopped, is forgotten in time.
+    """
+
+    def __init__(self) -> None:
+        self._spans: list[_Extremes] = []
+
+    def add(self, duration_s: float, tokens: int, now_s: float) -> None:
+        """A step of so many tokens was executed."""
+        if not self._spans or now_s - self._spans[-1].began_s >= MEMORY_S:
+            new = _Extremes(now_s, duration_s, duration_s, tokens, duration_s)
+            self._spans = [*self._spans[-1:], new]
+        self._spans[-1].add(duration_s, tokens)
+
+    @property
+    def longest_s(self) -> float:
+        """Longest of them; 0 where there was none."""
+        return max((span.longest_s for span in self._spans), default=0.0)
+
+    def expected_s(self, budget: int, first_step_s: float) -> float:
+        """How long the next step may take, by these.
+
+        A step takes a fixed time and one that grows with its tokens. The shortest stands for
+        the fixed part; what the step with the most tokens took beyond that is carried on to a
+        full one.
+
+        Args:
+            budget: Tokens that a step may have now.
+            first_step_s: Expected at least while no step has been large enough to tell.
+        """
+        tokens, largest_s = _largest(self._spans)
+        if not tokens:
+            return first_step_s
+        fixed_s = min(span.shortest_s for span in self._spans)
+        full_s = fixed_s + (largest_s - fixed_s) * max(1.0, budget / tokens)
+        least_s = first_step_s if tokens < PROVING_SHARE * budget else 0.0
+        return max(least_s, self.longest_s, min(full_s, MOST_FORESEEN_S))
+
+
+def _largest(spans: Sequence[_Extremes]) -> tuple[int, float]:
+    """Most tokens of a step, and how long such a one took."""
+    return max(((span.most_tokens, span.most_tokens_s) for span in spans), default=(0, 0.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """How long an engine may be silent.
+
+    Attributes:
+        unready_s: Then routers should ask another one.
+        dead_s: Then it should be started anew.
+    """
+
+    unready_s: float
+    dead_s: float
+
+
+def silence(steps: RecentSteps, budget: int, first_step_s: float, *, busy: bool) -> Silence:
+    """How long the engine may be silent now.
+
+    It reports after every step and every second while idle, so with work in hand a long step
+    is silence too: it gets three times the step that is expected, up to 30 s, and beyond that
+    half as much again as the longest step there was of late. Restarting it takes a probe that
+    fails several times in a row, which leaves yet more to a step that nothing foretold.
 
     Args:
-        longest_step_s: Longest step so far; 0 before the first.
-        largest_step_tokens: Most tokens in one step so far.
+        steps: Those of late.
         budget: Tokens that a step may have now.
-        first_step_s: Allowed at least, and all there is before the first step.
+        first_step_s: See `RecentSteps.expected_s`.
+        busy: Whether requests are in the engine, or on their way to it.
     """
-    growth = max(1.0, budget / largest_step_tokens) if largest_step_tokens else 1.0
-    foreseen_s = min(longest_step_s * growth, MOST_FORESEEN_S)
-    return max(first_step_s, longest_step_s, foreseen_s)
-
-
-def silence_limit_s(longest_step_s: float, *, busy: bool) -> float:
-    """How long the engine may be silent before it counts as dead.
-
-    It reports after every step and every second while idle. A long step is silence too, so
-    with work in hand it gets three times the longest step there was.
-
-    Args:
-        longest_step_s: Longest step to allow for; see `step_allowance_s`.
-        busy: Whether requests are in the engine.
-    """
-    return max(SILENCE_LIMIT_S, STEPS_OF_SILENCE * longest_step_s) if busy else SILENCE_LIMIT_S
+    if not busy:
+        return Silence(unready_s=BEAT_S + UNREADY_S, dead_s=DEAD_S)
+    expected_s = max(BEAT_S, steps.expected_s(budget, first_step_s))
+    foreseen_s = STEPS_OF_SILENCE * min(expected_s, MOST_FORESEEN_S)
+    proven_s = min(PROVEN_MARGIN * steps.longest_s, MOST_SILENCE_S)
+    dead_s = max(DEAD_S, foreseen_s, proven_s)
+    return Silence(unready_s=min(expected_s + UNREADY_S, dead_s), dead_s=dead_s)

@@ -31,8 +31,6 @@ class StepSums:
         self.moments = Moments()
         self.buckets = [0] * (len(names.STEP_EDGES) + 1)
         self.busy_s = 0.0
-        self.longest_s = 0.0
-        self.largest_tokens = 0
         self.at_budget = 0
         self.preemptions = 0
 
@@ -50,8 +48,6 @@ class StepSums:
         )
         self.buckets[bisect_left(names.STEP_EDGES, step.duration_s)] += 1
         self.busy_s += step.duration_s
-        self.longest_s = max(self.longest_s, step.duration_s)
-        self.largest_tokens = max(self.largest_tokens, step.prefill_tokens + step.decode_rows)
         self.at_budget += step.at_budget
         self.preemptions += step.preemptions
 

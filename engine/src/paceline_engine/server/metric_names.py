@@ -159,7 +159,9 @@ TPOT = _histogram(
     ITL_EDGES,
 )
 QUEUE = _histogram(
-    "request_queue_seconds", "Receipt by the engine to the first step of it.", QUEUE_EDGES
+    "request_queue_seconds",
+    "Handed to the engine, read and admitted, to the first step of it.",
+    QUEUE_EDGES,
 )
 DURATION = _histogram(
     "request_duration_seconds", "First byte to last token of a completed request.", DURATION_EDGES

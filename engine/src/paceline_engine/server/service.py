@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from paceline_engine.client import EngineClient
-from paceline_engine.config import EngineConfig
-from paceline_engine.message import LoopState
+from paceline_engine.config import Device, EngineConfig
 from paceline_engine.server.admission import Admission
 from paceline_engine.server.calls import Calls
 from paceline_engine.server.drain import Drain, DrainPhase
 from paceline_engine.server.errors import UnavailableError
-from paceline_engine.server.liveness import silence_limit_s, step_allowance_s
+from paceline_engine.server.liveness import FIRST_STEP_S, RecentSteps, Silence, silence
 from paceline_engine.server.loop_metrics import LoopCollector
 from paceline_engine.server.memory_watch import MemoryWatch
 from paceline_engine.server.request_meter import Metering
@@ -34,6 +33,7 @@ class Service:
         client: The engine.
         metering: Request metrics and objectives.
         loop_metrics: Engine loop metrics.
+        recent_steps: Extremes of the engine's steps of late.
         admission: Limits on what waits.
         drain: State of the drain.
         tunables: Live knobs and their revision.
@@ -52,6 +52,7 @@ class Service:
     client: EngineClient
     metering: Metering
     loop_metrics: LoopCollector
+    recent_steps: RecentSteps
     admission: Admission
     drain: Drain
     tunables: Tunables
@@ -66,11 +67,6 @@ class Service:
     def is_serving(self) -> bool:
         """Whether the engine can take requests."""
         return self.client.ready.is_set() and not self.client.failed.is_set()
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether routers should send requests here."""
-        return self.is_serving and not self.drain.active
 
     def check_open(self) -> None:
         """Whether a new request may enter.
@@ -88,22 +84,30 @@ class Service:
         if self.drain.phase is DrainPhase.REFUSING:
             raise UnavailableError("this replica is draining; retry", code="draining")
 
-    def why_dead(self, first_step_allowance_s: float) -> str | None:
-        """Why the engine counts as dead, in one line; None while it lives.
+    def why_unready(self) -> str | None:
+        """Why routers should send no requests here, in one line; None while they should."""
+        if self.drain.active:
+            return "draining"
+        if not self.is_serving:
+            return "not serving"
+        return self._why_silent(self._silence().unready_s)
 
-        Args:
-            first_step_allowance_s: Length that a step may have before any was seen.
-        """
+    def why_dead(self) -> str | None:
+        """Why the engine counts as dead, in one line; None while it lives."""
         if self.client.failure is not None:
             return self.client.failure
-        state: LoopState = self.client.state
-        has_work = state.requests_running or state.requests_waiting
-        busy = bool(self.calls.running or has_work or self.client.has_unreported)
-        steps = self.loop_metrics.steps
-        budget = state.max_num_batched_tokens
-        longest_s = step_allowance_s(
-            steps.longest_s, steps.largest_tokens, budget, first_step_allowance_s
-        )
+        return self._why_silent(self._silence().dead_s)
+
+    def _why_silent(self, limit_s: float) -> str | None:
         silent_s = self.clock() - self.client.last_heartbeat_s
-        limit_s = silence_limit_s(longest_s, busy=busy)
         return f"no heartbeat for {silent_s:.1f} s" if silent_s > limit_s else None
+
+    def _silence(self) -> Silence:
+        state = self.client.state
+        simulated = self.config.device is Device.SIMULATED
+        return silence(
+            self.recent_steps,
+            state.max_num_batched_tokens,
+            0.0 if simulated else FIRST_STEP_S,
+            busy=bool(state.requests_running or state.requests_waiting),
+        )
