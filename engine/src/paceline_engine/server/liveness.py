@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,16 +22,12 @@ class _Extremes:
     """Of the steps of some minutes."""
 
     began_s: float
-    shortest_s: float
-    longest_s: float
-    most_tokens: int
-    most_tokens_s: float
+    longest_s: float = 0.0
+    largest: tuple[int, float] = (0, 0.0)  # most tokens, and how long they took
 
     def add(self, duration_s: float, tokens: int) -> None:
-        self.shortest_s = min(self.shortest_s, duration_s)
         self.longest_s = max(self.longest_s, duration_s)
-        most = max((self.most_tokens, self.most_tokens_s), (tokens, duration_s))
-        self.most_tokens, self.most_tokens_s = most
+        self.largest = max(self.largest, (tokens, duration_s))
 
 
 class RecentSteps:
@@ -47,8 +42,7 @@ class RecentSteps:
     def add(self, duration_s: float, tokens: int, now_s: float) -> None:
         """A step of so many tokens was executed."""
         if not self._spans or now_s - self._spans[-1].began_s >= MEMORY_S:
-            new = _Extremes(now_s, duration_s, duration_s, tokens, duration_s)
-            self._spans = [*self._spans[-1:], new]
+            self._spans = [*self._spans[-1:], _Extremes(now_s)]
         self._spans[-1].add(duration_s, tokens)
 
     @property
@@ -59,26 +53,18 @@ class RecentSteps:
     def expected_s(self, budget: int, first_step_s: float) -> float:
         """How long the next step may take, by these.
 
-        A step takes a fixed time and one that grows with its tokens. The shortest stands for
-        the fixed part; what the step with the most tokens took beyond that is carried on to a
-        full one.
+        A step of many tokens tells how long a full one takes: no longer than in proportion.
+        Small ones do not, since what differs between them is chance as much as work.
 
         Args:
             budget: Tokens that a step may have now.
             first_step_s: Expected at least while no step has been large enough to tell.
         """
-        tokens, largest_s = _largest(self._spans)
-        if not tokens:
-            return first_step_s
-        fixed_s = min(span.shortest_s for span in self._spans)
-        full_s = fixed_s + (largest_s - fixed_s) * max(1.0, budget / tokens)
-        least_s = first_step_s if tokens < PROVING_SHARE * budget else 0.0
-        return max(least_s, self.longest_s, min(full_s, MOST_FORESEEN_S))
-
-
-def _largest(spans: Sequence[_Extremes]) -> tuple[int, float]:
-    """Most tokens of a step, and how long such a one took."""
-    return max(((span.most_tokens, span.most_tokens_s) for span in spans), default=(0, 0.0))
+        tokens, largest_s = max((span.largest for span in self._spans), default=(0, 0.0))
+        if tokens < PROVING_SHARE * budget:
+            return max(first_step_s, self.longest_s)
+        full_s = largest_s * budget / tokens
+        return max(self.longest_s, min(full_s, MOST_FORESEEN_S))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
