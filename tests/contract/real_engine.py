@@ -38,7 +38,6 @@ class Step:
 class Story:
     """What became of a request."""
 
-    taken_s: float = inf
     started_s: float | None = None
     tokens_s: list[float] = field(default_factory=list)
     cached_tokens: int = 0
@@ -144,7 +143,7 @@ class RealEngine:
 
     def _take(self, event: Event, now_s: float) -> None:
         if isinstance(event, Arrival):
-            self.stories[event.request_id] = Story(taken_s=now_s)
+            self.stories[event.request_id] = Story()
             self.scheduler.add(self._request(event), now_s)
         elif isinstance(event, Abort):
             if event.request_id in self.stories:
@@ -164,6 +163,7 @@ class RealEngine:
             prompt_token_ids=_tokens(load, arrival.request_id, self._prefix_tokens),
             sampling=SamplingParams(seed=1, max_tokens=load.output_tokens, ignore_eos=True),
             tier=Tier.BATCH if load.tier == BATCH else Tier.INTERACTIVE,
+            received_s=arrival.at_s,
         )
 
 

@@ -66,6 +66,7 @@ class Both:
             Served(request, number, self.now_s),
             number,
             request.prompt_tokens + request.output_tokens,
+            10.0,
         )
         verdict, ticket = self._ask(request)
         assert self.simulated.refusal(sequence, BUDGET, self.now_s) == verdict

@@ -201,7 +201,7 @@ class BothWorlds:
     def admit(self, tier: Tier, prompt_tokens: int) -> None:
         now_s, output_tokens = self.time.now_s, self.draw.randrange(1, 40)
         request = Request(now_s, prompt_tokens, output_tokens, tier=tier.value)
-        served = Served(request, self.draw.getrandbits(60), now_s, taken_s=now_s)
+        served = Served(request, self.draw.getrandbits(60), now_s)
         meter = self.real.metering.admit(now_s, prompt_tokens, Identity(tier=tier))
         self.made.admitted(served)
         late_gaps = [0] * len(self.made.itl_targets_ms)
@@ -291,7 +291,7 @@ class BothWorlds:
         self.running.append(life)
         served, now_s = life.served, self.time.now_s
         served.first_s = served.last_s = now_s
-        life.meter.queued(served.started_s - served.taken_s)
+        life.meter.queued(served.started_s - served.received_s)
         life.meter.tokens(1)
         life.meter.emitted()
         life.emitted_s.append(now_s)

@@ -132,7 +132,6 @@ def check_story(story: Story, served: Served, outcome: str) -> None:
     assert served.preemptions == story.preemptions
     assert is_whole or (outcome == "abort" and story.left_s < inf)
     assert is_whole <= (len(tokens_s) <= request.output_tokens)
-    assert isclose(served.taken_s, story.taken_s)
     if story.started_s is not None:
         assert isclose(served.started_s, story.started_s)
     if not tokens_s:
@@ -194,7 +193,7 @@ def test_both_decide_alike(batch: int, prefix_tokens: int) -> None:
 
 
 def test_both_set_aside_who_waits_for_protected_ones() -> None:
-    seen = check_lives((1632,), 32)
+    seen = check_lives((98,), 512)
     assert seen["set aside"]
     assert seen["protected runs"]
 

@@ -14,7 +14,7 @@ _ids = count()
 def waiting(received_s: float, tier: str = INTERACTIVE, prompt_tokens: int = 100) -> Served:
     """Admitted at a time."""
     request = Request(received_s, prompt_tokens, 3, tier=tier)
-    return Served(request, next(_ids), received_s, taken_s=received_s)
+    return Served(request, next(_ids), received_s)
 
 
 def begun(served: Served, first_s: float) -> Served:

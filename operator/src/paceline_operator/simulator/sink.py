@@ -17,7 +17,6 @@ class Served:
         request: What the client sent.
         id: Number of the request, as it was submitted.
         received_s: When it was accepted.
-        taken_s: When the engine took it, between two steps; infinite until then.
         started_s: Beginning of the first step with a part of it; None until then.
         first_s: End of the step that gave its first token; None until then.
         last_s: The same of its last token so far; as of its first one until it has ended or
@@ -34,7 +33,6 @@ class Served:
     request: Request
     id: int
     received_s: float
-    taken_s: float = inf
     started_s: float | None = None
     first_s: float | None = None
     last_s: float | None = None
@@ -47,8 +45,8 @@ class Served:
 
     @property
     def queue_s(self) -> float | None:
-        """From the engine's taking it to its first step; None before that."""
-        return None if self.started_s is None else self.started_s - self.taken_s
+        """How long it waited for its first step; None before that."""
+        return None if self.started_s is None else self.started_s - self.received_s
 
 
 class Sink(Protocol):

@@ -44,7 +44,7 @@ _numbers = iter(range(1, 10_000))
 
 def request(prompt: int, *ids: int) -> Sequence:
     number, load = next(_numbers), Request(0.0, prompt, 100, ids)
-    sequence = Sequence(Served(load, number, 0.0), number, prompt + 100)
+    sequence = Sequence(Served(load, number, 0.0), number, prompt + 100, 10.0)
     sequence.keys = shared_keys(load, 16)
     return sequence
 

@@ -16,7 +16,7 @@ SIZE = 4
 def row(number: int, prompt: int, output: int) -> Sequence:
     tier = BATCH if number % 3 == 0 else "interactive"
     served = Served(Request(0.0, prompt, output, (), tier), number, 0.0)
-    sequence = Sequence(served, number, prompt + output)
+    sequence = Sequence(served, number, prompt + output, 10.0)
     sequence.let_in(0, number)
     sequence.computed, sequence.known = prompt, prompt + 1
     return sequence

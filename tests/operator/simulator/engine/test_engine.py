@@ -51,7 +51,7 @@ def test_a_request_is_computed_in_chunks_and_then_drawn_token_by_token() -> None
     times = [(8 + 12.8 + 1.28), (8 + 2.2 + 1.5), (9 + 1.51), (9 + 1.52), (9 + 1.53)]
     assert [1e3 * step.seconds for step in told.steps] == pytest.approx(times)
     served = told.served[7]
-    assert (served.taken_s, served.started_s, served.queue_s) == (1.0, 1.0, 0.0)
+    assert (served.received_s, served.started_s, served.queue_s) == (1.0, 1.0, 0.0)
     assert served.first_s == pytest.approx(1.0 + sum(times[:2]) / 1e3)
     assert served.ended_s == served.last_s == pytest.approx(1.0 + sum(times) / 1e3)
     assert (served.tokens, served.gaps, served.late_gaps) == (4, 3, (3, 0))
@@ -81,7 +81,8 @@ def test_what_comes_in_a_stretch_waits_for_the_step_under_way() -> None:
     engine.advance(begin_s)
     assert len(told.steps) == before + 1
     run(engine)
-    assert told.served[2].taken_s == told.served[2].started_s == begin_s
+    assert told.served[2].started_s == begin_s
+    assert told.served[2].queue_s == pytest.approx(begin_s - 0.1)
     assert told.steps[before + 1].prefill_tokens == 20
 
 
@@ -185,9 +186,9 @@ def test_whoever_waits_for_a_seat_is_told_of_at_the_end_of_a_step() -> None:
     engine.submit(request(20, 50), 1, 0.0)
     engine.submit(request(30, 5), 2, 0.0)
     engine.submit(request(40, 5, BATCH), 3, 0.0)
-    assert (engine.num_running, engine.num_waiting) == (0, 0)
+    assert (engine.num_running, engine.num_waiting, engine.waiting_tokens) == (0, 3, 50)
     engine.advance(engine.next_event_s)
-    assert (engine.num_running, engine.num_waiting) == (1, 0)
+    assert (engine.num_running, engine.num_waiting, engine.waiting_tokens) == (1, 2, 30)
     engine.advance(engine.next_event_s)
     assert (engine.num_running, engine.num_waiting, engine.num_batch_waiting) == (1, 2, 1)
     assert engine.waiting_tokens == 30

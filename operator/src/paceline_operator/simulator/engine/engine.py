@@ -9,7 +9,7 @@ from paceline_operator.simulator.engine.scheduler import Scheduler
 from paceline_operator.simulator.engine.sequence import Sequence
 from paceline_operator.simulator.engine.streams import Streams
 from paceline_operator.simulator.engine_config import EngineConfig
-from paceline_operator.simulator.request import Request
+from paceline_operator.simulator.request import BATCH, Request
 from paceline_operator.simulator.sink import Served, Sink
 
 
@@ -42,19 +42,14 @@ class Engine:
             Why it is turned away; None where it is accepted.
         """
         self._loop.advance(now_s)
-        served = Served(request, request_id, now_s)
-        most = self._config.max_request_tokens
-        max_total = min(request.prompt_tokens + request.output_tokens, most)
-        self._arrivals += 1
-        sequence = Sequence(served, self._arrivals, max_total)
+        sequence = self._sequence(Served(request, request_id, now_s))
         reason = self._entrance.refusal(sequence, self.budget, now_s)
         if reason is not None:
             return reason
-        if self._config.prefix_caching and request.prefix_blocks:
-            sequence.keys = shared_keys(request, self._config.block_size)
         self._entrance.enter(sequence, now_s)
         self._streams.admit(sequence)
-        self._loop.change(lambda taken_s: self._scheduler.add(sequence, taken_s), now_s)
+        self._loop.gauges.send(sequence)
+        self._loop.change(lambda: self._scheduler.add(sequence), now_s)
         return None
 
     def abort(self, request_id: int, now_s: float) -> None:
@@ -63,7 +58,7 @@ class Engine:
         loop.advance(now_s)
         if (sequence := streams.open.get(request_id)) is not None:
             streams.give_up(sequence, now_s, loop.last_end_s, scheduler.decodes.steps)
-            loop.change(lambda _: scheduler.abort(sequence), now_s)
+            loop.change(lambda: scheduler.abort(sequence), now_s)
 
     def apply(
         self,
@@ -76,7 +71,7 @@ class Engine:
         """Sets what is not None, from the next step on; a target of 0 takes it back."""
         self._loop.advance(now_s)
         self._loop.change(
-            lambda _: self._scheduler.apply(
+            lambda: self._scheduler.apply(
                 max_num_batched_tokens, max_num_running_seqs, step_time_target_ms
             ),
             now_s,
@@ -89,7 +84,7 @@ class Engine:
     def slow_down(self, factor: float, now_s: float) -> None:
         """Steps take so many times as long as the law says, from the next one on."""
         self._loop.advance(now_s)
-        self._loop.change(lambda _: self._loop.set_factor(factor), now_s)
+        self._loop.change(lambda: self._loop.set_factor(factor), now_s)
 
     def advance(self, now_s: float) -> None:
         """Runs every step that ends up to now."""
@@ -105,7 +100,21 @@ class Engine:
         """Whether it has nothing to do."""
         return self._loop.is_idle
 
-    # What it last reported of itself: as of the end of a step.
+    def _sequence(self, served: Served) -> Sequence:
+        config, request = self._config, served.request
+        is_batch = request.tier == BATCH
+        self._arrivals += 1
+        sequence = Sequence(
+            served,
+            self._arrivals,
+            min(request.prompt_tokens + request.output_tokens, config.max_request_tokens),
+            config.batch_max_wait_s if is_batch else config.interactive_max_wait_s,
+        )
+        if config.prefix_caching and request.prefix_blocks:
+            sequence.keys = shared_keys(request, config.block_size)
+        return sequence
+
+    # What it last reported of itself, as of the end of a step, and what was sent since.
 
     @property
     def num_running(self) -> int:

@@ -14,8 +14,8 @@ from paceline_operator.simulator.engine.streams import Streams
 from paceline_operator.simulator.law import StepLaw
 from paceline_operator.simulator.sink import Sink
 
-Change = Callable[[float], None]
-"""Made between two steps; is handed the time."""
+Change = Callable[[], None]
+"""Made between two steps."""
 
 
 class Loop:
@@ -100,9 +100,10 @@ class Loop:
 
     def _begin(self, now_s: float) -> None:
         self.last_end_s = now_s
+        self.gauges.take()
         changes, self._changes = self._changes, []
         for change in changes:
-            change(now_s)
+            change()
         if self._scheduler.has_work:
             self._decide(now_s)
         else:

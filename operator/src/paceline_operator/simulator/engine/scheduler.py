@@ -54,7 +54,6 @@ class Scheduler:
         )
         self._prefill = Prefill(self.waiting, self._admission, self._shares)
         self._streams = streams
-        self._max_wait_s = (config.interactive_max_wait_s, config.batch_max_wait_s)
         self._remnants: dict[Sequence, None] = {}
 
     @property
@@ -70,9 +69,8 @@ class Scheduler:
         if step_time_target_ms is not None:
             self.target.target_ms = max(0.0, step_time_target_ms)
 
-    def add(self, sequence: Sequence, now_s: float) -> None:
+    def add(self, sequence: Sequence) -> None:
         """Queues a new request."""
-        sequence.take(now_s, self._max_wait_s[sequence.tier])
         if not self._shares.has_seen(sequence.tier):
             self._shares.see(sequence.tier, list(self.running), self.decodes.steps)
         self._shares.settle(self.decodes.steps)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from paceline_operator.simulator.request import BATCH
 from paceline_operator.simulator.sink import Served
 
@@ -25,6 +23,7 @@ class Sequence:
         served: What is told of it.
         arrival: Counts up by one with each request.
         max_total: Tokens at most, prompt and output.
+        max_wait_s: After so long nothing of its tier may overtake it.
 
     Attributes:
         tier: `INTERACTIVE_TIER` or `BATCH_TIER`.
@@ -90,7 +89,7 @@ class Sequence:
         "tier",
     )
 
-    def __init__(self, served: Served, arrival: int, max_total: int) -> None:
+    def __init__(self, served: Served, arrival: int, max_total: int, max_wait_s: float) -> None:
         request = served.request
         self.served = served
         self.arrival = arrival
@@ -98,7 +97,8 @@ class Sequence:
         self.prompt = self.known = self.paid_until = request.prompt_tokens
         self.billed = 0
         self.max_total = max_total
-        self.due_s = self.late_s = inf
+        self.due_s = served.received_s + max_wait_s
+        self.late_s = 2 * self.due_s - served.received_s
         self.computed = self.prefill_end = 0
         self.is_waiting = self.is_aside = self.is_running = self.is_decoding = False
         self.offset = 0
@@ -123,12 +123,6 @@ class Sequence:
     def remaining(self) -> int:
         """Known tokens that are not computed yet."""
         return self.known - self.computed
-
-    def take(self, now_s: float, max_wait_s: float) -> None:
-        """The engine has it: its wait begins."""
-        self.served.taken_s = now_s
-        self.due_s = now_s + max_wait_s
-        self.late_s = 2 * self.due_s - now_s
 
     def let_in(self, cached: int, serial: int) -> None:
         """Starts to compute all that is known but for what the cache holds.
