@@ -77,7 +77,7 @@ def _contents() -> tuple[LoadCase, ...]:
         parts=(Segment(600.0, 0.0, 0.0), Segment(60.0, 25.0, 25.0), Segment(2940.0, 0.0, 0.0))
     )
     talk = Conversations(
-        rates=Ramp(rps=6.0, factor=3.0, before_s=600.0, ramp_s=900.0, top_s=600.0, after_s=600.0),
+        rates=Ramp(rps=3.0, factor=3.0, before_s=600.0, ramp_s=900.0, top_s=600.0, after_s=600.0),
         message=MESSAGE,
         system_prompts=Popularity(8),
         system_blocks=2,

@@ -6,7 +6,7 @@ import statistics
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import cycle, groupby
 from math import ceil, gcd
 
 from paceline_operator.autopilot.workload import Workload
@@ -14,6 +14,8 @@ from paceline_operator.simulator.request import PREFIX_BLOCK_TOKENS, Request
 
 WINDOW_S = 300.0
 PEAK_S = 60.0
+CACHES = 4
+"""Pods among which prompts are taken to be dealt: each finds only what it computed itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,7 @@ class Shape:
         span_s: Time of the last arrival.
         peak_rps: Of the busiest minute.
         output_p95: Tokens.
-        workload: Of all requests; its hit rate is that of one cache that forgets nothing.
+        workload: Of all requests; its hit rate is that of caches that forget nothing.
         stretches: In order of time; those without a request are left out.
         grid_s: Largest step whose multiples all arrivals are, to a millisecond.
     """
@@ -77,8 +79,12 @@ class _Sample:
         )
 
 
-def measure(requests: Iterable[Request]) -> Shape:
+def measure(requests: Iterable[Request], caches: int = CACHES) -> Shape:
     """The figures of a load, which is read once and not kept.
+
+    Args:
+        requests: In order of arrival.
+        caches: Pods to which they go in turn, for the hit rate.
 
     Raises:
         ValueError: It has no request.
@@ -86,7 +92,7 @@ def measure(requests: Iterable[Request]) -> Shape:
     whole, stretches = _Sample(), []
     minutes: dict[int, int] = {}
     span_s, step_ms = 0.0, 0
-    found = _with_hits(requests)
+    found = _with_hits(requests, caches)
     for _, group in groupby(found, key=lambda pair: pair[0].arrival_s // WINDOW_S):
         part = _Sample()
         for request, hit_tokens in group:
@@ -118,13 +124,13 @@ def quantile(values: Sequence[int], share: float) -> float:
     return float(ordered[max(0, ceil(share * len(ordered)) - 1)])
 
 
-def _with_hits(requests: Iterable[Request]) -> Iterator[tuple[Request, int]]:
+def _with_hits(requests: Iterable[Request], caches: int) -> Iterator[tuple[Request, int]]:
     """Each request with those of its prompt's tokens that were computed before.
 
     The last token is always computed, as engines do.
     """
-    seen: set[int] = set()
-    for request in requests:
+    pods: list[set[int]] = [set() for _ in range(caches)]
+    for request, seen in zip(requests, cycle(pods), strict=False):
         known = 0
         while known < len(request.prefix_blocks) and request.prefix_blocks[known] in seen:
             known += 1

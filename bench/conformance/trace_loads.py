@@ -45,12 +45,12 @@ class Recipe:
 
 _SMALL = Service(profile="llama-3-8b-a100", ttft_ms=1000, itl_ms=50)
 _LARGE = Service(profile="llama-3-70b-a100-tp4", ttft_ms=2000, itl_ms=100)
-_LONG = Service(profile="llama-3-8b-h100", ttft_ms=8000, itl_ms=60)
+_LONG = Service(profile="llama-3-8b-a100", ttft_ms=15000, itl_ms=60)
 _REASONING = Service(profile="llama-3-8b-h100", ttft_ms=4000, itl_ms=60, max_num_seqs=256)
 RECIPES = {
     "azure2023_conv": Recipe(copies=5, service=_SMALL),
-    "mooncake_synthetic": Recipe(copies=3, service=_LONG),
-    "mooncake_synthetic_prefix": Recipe(copies=4, service=_LONG),
+    "mooncake_synthetic": Recipe(copies=1, service=_LONG),
+    "mooncake_synthetic_prefix": Recipe(copies=1, service=_LONG),
     "aibrix_8min_up_and_down": Recipe(copies=6, service=_LARGE, spread_s=30.0),
     "servegen_mmid_step": Recipe(copies=5, service=_LARGE),
     "servegen_deepseek_r1": Recipe(copies=1, service=_REASONING),

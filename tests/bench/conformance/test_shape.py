@@ -38,9 +38,16 @@ def test_hits_are_what_was_seen_before_from_the_beginning() -> None:
             Request(2.0, 1024, 1, (4, 2)),  # Nothing: the first block differs.
             Request(3.0, 1024, 1, (1, 2)),  # All but the last token.
             Request(4.0, 1024, 1),
-        ]
+        ],
+        caches=1,
     )
     assert shape.workload.hit_rate == pytest.approx((1024 + 1023) / (4 * 1024 + 1100))
+
+
+def test_a_pod_finds_only_what_it_computed_itself() -> None:
+    """One prompt, five times, to two pods in turn: three times it was there before."""
+    shape = measure([Request(float(n), 513, 1, (1,)) for n in range(5)], caches=2)
+    assert shape.workload.hit_rate == pytest.approx(3 * 512 / (5 * 513))
 
 
 def test_nothing_has_no_shape() -> None:
