@@ -1,4 +1,4 @@
-"""A client whose clock is fair: raw sockets, each read by a thread that stamps before it looks."""
+"""A client whose clock is fair: raw sockets, and the kernel's own stamps of what passes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
+
+from tests.support import kernel_stamps
 
 _EVENT = re.compile(rb"data: (.*?)\n\n")
 _READ = 65536
@@ -25,8 +27,8 @@ class TimedCall:
         body: JSON body.
         leave_after: Text chunks after which the client closes the connection; None reads all.
         leave_after_s: The same in seconds after sending.
-        sent_at: Monotonic time just before the request was handed to the kernel.
-        ended_at: Of the last byte.
+        sent_at: Monotonic time at which the kernel sent the request.
+        ended_at: At which it had the last byte.
         status: HTTP status; 0 before there was one.
     """
 
@@ -62,8 +64,8 @@ class TimedCall:
             "connection: close\r\n\r\n"
         )
         with connection:
-            self.sent_at = time.monotonic()
-            connection.sendall(head.encode() + content)
+            kernel_stamps.stamp(connection)
+            self.sent_at = kernel_stamps.send(connection, head.encode() + content)
             if self.leave_after_s is not None:
                 time.sleep(self.leave_after_s)
                 return
@@ -71,8 +73,9 @@ class TimedCall:
 
     def _read(self, connection: socket.socket) -> None:
         seen = 0
-        while data := connection.recv(_READ):
-            self._parts.append((time.monotonic(), data))
+        while (read := kernel_stamps.receive(connection, _READ))[0]:
+            data, at = read
+            self._parts.append((at, data))
             seen += data.count(b'"text":"') - data.count(b'"text":""')
             if self.leave_after is not None and seen >= self.leave_after:
                 break
