@@ -1,14 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
+import uvloop
 from openai import OpenAI
 
 from tests.support.engine_server import EngineServer, engine_server
 
 MODEL = "tiny"
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], AbstractEventLoop]]:
+    """The event loop that serves."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(scope="module")

@@ -53,17 +53,17 @@ class Script:
 
 
 class Stage:
-    def __init__(self, write_deadline_s: float = 60) -> None:
+    def __init__(self) -> None:
         self.engine = Script()
         self.metrics = RequestMetrics("m")
-        self.cut: list[bool] = []
         self.gone = asyncio.Event()
+        self.admission = Admission(10, 1000, clock=lambda: self.engine.now_s)
         service: Any = SimpleNamespace(
             client=self.engine,
-            admission=Admission(10, 1000, clock=lambda: self.engine.now_s),
+            admission=self.admission,
             tokenizer=load_tokenizer(None),
             config=SimpleNamespace(max_request_tokens=100),
-            settings=ServerSettings(model_name="m", write_deadline_seconds=write_deadline_s),
+            settings=ServerSettings(model_name="m"),
             request_ids=itertools.count(),
             draw_seed=lambda: 1,
             clock=lambda: self.engine.now_s,
@@ -88,12 +88,8 @@ class Stage:
             if is_whole
             else EventStream(self._call, written, with_usage=False)
         )
-        scope: Any = {"type": "http", "state": {"abort": self._cut_off}}
+        scope: Any = {"type": "http", "state": {"is_gone": self.gone.is_set}}
         await answer(scope, self._receive, send)  # type: ignore[arg-type]  # messages are dicts
-
-    def _cut_off(self) -> None:
-        self.cut.append(True)
-        self.gone.set()
 
     async def _receive(self) -> dict[str, Any]:
         await self.gone.wait()
@@ -122,17 +118,38 @@ async def test_a_slow_reader_is_no_gap_of_the_engine() -> None:
     assert stage.value("inter_token_latency_seconds_sum") == pytest.approx(0.2)
 
 
-async def test_a_client_that_never_reads_is_cut_off() -> None:
-    stage = Stage(write_deadline_s=0.01)
+@pytest.mark.behaviour(
+    "a request whose answer its client did not take counts as abort, whole or streamed",
+    report="own finding: an answer counted as complete when it was ready to be written",
+)
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_a_client_that_does_not_take_its_answer_has_left(*, is_whole: bool) -> None:
+    """The connection waits for the client, gives it up, and says so once `send` returns."""
+    stage = Stage()
 
     async def send(message: dict[str, Any]) -> None:
         if message["type"] == "http.response.body":
-            await asyncio.Event().wait()
+            stage.gone.set()
 
-    await asyncio.wait_for(stage.play(send), 5)
+    await asyncio.wait_for(stage.play(send, is_whole=is_whole), 5)
     assert stage.outcomes() == {"abort": 1}
+    assert stage.value("goodput_requests_total") == 0
     assert stage.engine.aborted
-    assert stage.cut == [True]
+
+
+async def test_a_whole_answer_keeps_the_queue_from_nobody_while_it_is_read() -> None:
+    """What waits for its client alone is no load, and its pace was its own."""
+    stage = Stage()
+    seen: list[int] = []
+
+    async def send(_message: dict[str, Any]) -> None:
+        stage.engine.now_s += 50.0
+        seen.append(stage.admission.kv_tokens)
+
+    await stage.play(send, is_whole=True)
+    assert seen == [0, 0]
+    assert stage.value("request_time_per_output_token_seconds_sum") == pytest.approx(0.1)
+    assert stage.value("request_duration_seconds_sum") == pytest.approx(0.3)
 
 
 async def test_a_defect_is_no_abort_of_the_client() -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from paceline_engine.server import connection
 from paceline_engine.server.listeners import Listeners, bind
 
 WITHIN_S = 20
+RESET = struct.pack("ii", 1, 0)  # linger on, 0 s: close sends RST
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -32,9 +35,9 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[Streams]:
+async def connected(app: ASGIApp = echo, write_deadline_s: float = 60) -> AsyncIterator[Streams]:
     bound = bind("127.0.0.1", 0, "--port")
-    listeners = Listeners((echo, bound))
+    listeners = Listeners((app, bound), write_deadline_s=write_deadline_s)
     listeners.start()
     reader, writer = await asyncio.open_connection(*bound.getsockname())
     try:
@@ -46,11 +49,16 @@ async def connected() -> AsyncIterator[Streams]:
 
 async def answer(streams: Streams) -> tuple[int, bytes]:
     """Status and body of the next answer."""
+    status, _, body = await answer_with_headers(streams)
+    return status, body
+
+
+async def answer_with_headers(streams: Streams) -> tuple[int, dict[bytes, bytes], bytes]:
     async with asyncio.timeout(WITHIN_S):
-        head = await streams[0].readuntil(b"\r\n\r\n")
-        lines = head.lower().split(b"\r\n")
-        length = next(int(line[15:]) for line in lines if line.startswith(b"content-length:"))
-        return int(head.split()[1]), await streams[0].readexactly(length)
+        first, *lines = (await streams[0].readuntil(b"\r\n\r\n")).lower().split(b"\r\n")[:-2]
+        headers = dict(line.split(b": ", 1) for line in lines)
+        body = await streams[0].readexactly(int(headers[b"content-length"]))
+        return int(first.split()[1]), headers, body
 
 
 async def refusal(streams: Streams) -> tuple[int, str]:
@@ -91,19 +99,12 @@ async def test_a_large_head_in_one_piece(head: bytes) -> None:
         assert await refusal(streams) == (431, "headers_too_large")
 
 
-async def test_bodies_and_pipelined_calls_are_no_head() -> None:
-    """Bodies of any size and many small calls in one piece, ended by the begin of another."""
-    small = b"GET / HTTP/1.1\r\nx: " + b"a" * 900 + b"\r\n\r\n"
+async def test_bodies_are_no_head() -> None:
     async with connected() as streams:
         for _ in range(2):
             body = b"b" * 200_000
             streams[1].write(b"POST / HTTP/1.1\r\ncontent-length: 200000\r\n\r\n" + body)
             assert await answer(streams) == (200, b"200000")
-        streams[1].write(small * 100 + small[:20])
-        for _ in range(100):
-            assert await answer(streams) == (200, b"0")
-        streams[1].write(small[20:])
-        assert await answer(streams) == (200, b"0")
 
 
 @pytest.mark.behaviour(
@@ -132,10 +133,207 @@ async def test_silence(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_no_answer_is_cut_by_what_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither limit of time counts while an answer is in progress."""
+    """Neither limit of time counts while an answer is in progress; empty lines are nothing."""
     monkeypatch.setattr(connection, "IDLE_CONNECTION_S", 0.2)
     monkeypatch.setattr(connection, "HEAD_DEADLINE_S", 0.2)
     async with connected() as streams:
-        streams[1].write(b"GET /slow HTTP/1.1\r\n\r\nGET /")
+        streams[1].write(b"GET /slow HTTP/1.1\r\n\r\n\r\n\r\n")
         assert await answer(streams) == (200, b"0")
-        assert await refusal(streams) == (408, "headers_timeout")
+        streams[1].write(b"GET / HTTP/1.1\r\n\r\n")
+        assert await answer(streams) == (200, b"0")
+
+
+@pytest.mark.behaviour(
+    "a request that comes before its forerunner's answer ends the connection with that answer",
+    report="uvicorn: a second request stops the reading, and the client's leaving is not seen",
+)
+@pytest.mark.parametrize("later", [b"G", b"GET / HTTP/1.1\r\n\r\n" * 100, b"\x00", b"x" * 200_000])
+async def test_a_request_before_the_answer_is_dropped(later: bytes) -> None:
+    async with connected() as streams:
+        streams[1].write(b"GET /slow HTTP/1.1\r\n\r\n" + later)
+        status, headers, body = await answer_with_headers(streams)
+        assert (status, headers[b"connection"], body) == (200, b"close", b"0")
+        async with asyncio.timeout(WITHIN_S):
+            assert await streams[0].read() == b""
+
+
+@pytest.mark.behaviour(
+    "a client that leaves is seen to leave, also where it sent more than it has answers to",
+    report="uvicorn: a second request stops the reading, and the client's leaving is not seen",
+)
+@pytest.mark.parametrize("resets", [True, False])
+@pytest.mark.parametrize(
+    "later", [b"", b"POST / HTTP/1.1\r\ncontent-length: 9\r\n\r\n", b"x" * 99_999]
+)
+async def test_leaving_is_seen(later: bytes, *, resets: bool) -> None:
+    began, left = asyncio.Event(), asyncio.Event()
+
+    async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        began.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        assert scope["state"]["is_gone"]()
+        left.set()
+
+    async with connected(endless) as streams, asyncio.timeout(WITHIN_S):
+        streams[1].write(b"GET / HTTP/1.1\r\n\r\n")
+        await began.wait()
+        streams[1].write(later)
+        await asyncio.sleep(0.02)  # so that it is read before the end is there to be seen
+        if resets:
+            raw: socket.socket = streams[1].get_extra_info("socket")
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        streams[1].close()
+        await left.wait()
+
+
+@pytest.mark.behaviour(
+    "clients that offer another protocol, HTTP/2 in clear above all, are served over HTTP/1.1",
+    report="uvicorn with httptools: the body of such a request is lost, and so is the connection",
+)
+@pytest.mark.parametrize(
+    "offer",
+    [
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
+        b"Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n",
+    ],
+)
+async def test_an_upgrade_is_ignored(offer: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    head = b" / HTTP/1.1\r\n" + offer
+    async with connected() as streams:
+        for _ in range(2):
+            streams[1].write(b"POST" + head + b"content-length: 5\r\n\r\n12345")
+            assert await answer(streams) == (200, b"5")
+            streams[1].write(b"POST" + head + b"transfer-encoding: chunked\r\n\r\n1\r\n")
+            await asyncio.sleep(0.01)
+            streams[1].write(b"a\r\n2\r\nbc\r\n0\r\n\r\n")
+            assert await answer(streams) == (200, b"3")
+            streams[1].write(b"GET" + head + b"\r\n")
+            assert await answer(streams) == (200, b"0")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"CONNECT a:80 HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nx\r\n\r\n",
+        b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nno number\r\n",
+    ],
+)
+async def test_what_is_no_request(sent: bytes) -> None:
+    async with connected() as streams:
+        streams[1].write(sent)
+        status, body = await answer(streams)
+        assert (status, json.loads(body)["error"]["type"]) == (400, "invalid_request_error")
+        async with asyncio.timeout(WITHIN_S):
+            assert await streams[0].read() == b""
+
+
+CHUNKED = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
+
+
+async def test_trailers_are_no_headers() -> None:
+    seen: list[bytes] = []
+
+    async def names(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive())["more_body"]:
+            pass
+        seen.extend(name for name, _ in scope["headers"])
+        headers = [(b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with connected(names) as streams:
+        streams[1].write(CHUNKED + b"authorization: Bearer x\r\n\r\n")
+        assert await answer(streams) == (200, b"")
+    assert seen == [b"transfer-encoding"]
+
+
+@pytest.mark.behaviour(
+    "Trailers above 64 KiB, too, are refused before any key is read",
+    report="uvicorn with httptools: trailers are kept without bound",
+)
+@pytest.mark.parametrize("trailer", [b"a" * 400_000, b"a: b\r\n" * 70_000])
+async def test_large_trailers(trailer: bytes) -> None:
+    async with connected() as streams:
+        streams[1].write(CHUNKED)
+        for at in range(0, len(trailer), 40_000):
+            streams[1].write(trailer[at : at + 40_000])
+        assert await refusal(streams) == (431, "headers_too_large")
+
+
+async def refuse(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answers without reading."""
+    headers = [(b"content-length", b"2")]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": b"no"})
+
+
+@pytest.mark.behaviour(
+    "a client gets a refusal also while it still sends, and nothing of what it sends is kept",
+    report="servers that close on an unread body: the client sees a reset instead of the reason",
+)
+@pytest.mark.parametrize("is_chunked", [True, False])
+async def test_a_refusal_reaches_a_client_that_sends(*, is_chunked: bool) -> None:
+    size = 20_000_000
+    head = b"transfer-encoding: chunked" if is_chunked else b"content-length: %d" % size
+    async with connected(refuse) as streams:
+        streams[1].write(b"POST / HTTP/1.1\r\n" + head + b"\r\n\r\n")
+        if is_chunked:
+            streams[1].write(b"1\r\na\r\n0\r\n")
+        await asyncio.sleep(0.05)  # so that the answer is out before the body
+        for _ in range(20):
+            streams[1].write(b"a" * (size // 20))
+            await streams[1].drain()
+        status, headers, body = await answer_with_headers(streams)
+        assert (status, headers[b"connection"], body) == (401, b"close", b"no")
+
+
+class Large:
+    """Answers with more than the system buffers, and notes whether the client had it."""
+
+    size = 12_000_000
+
+    def __init__(self) -> None:
+        self.is_gone: bool | None = None
+        self.ended = asyncio.Event()
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"%d" % self.size)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": bytes(self.size)})
+        self.is_gone = scope["state"]["is_gone"]()
+        self.ended.set()
+
+
+@pytest.mark.behaviour(
+    "an answer that its client does not read is given up, a whole one too",
+    report="uvicorn: a closing connection keeps what was written for ever",
+)
+async def test_an_unread_answer_is_given_up() -> None:
+    app = Large()
+    async with connected(app, write_deadline_s=0.1) as streams, asyncio.timeout(WITHIN_S):
+        streams[1].write(b"GET / HTTP/1.1\r\n\r\n")
+        await app.ended.wait()
+        assert app.is_gone
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await streams[0].readexactly(app.size + 1)
+
+
+async def test_a_slow_reader_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than the deadline, and yet something of it all the time."""
+    app = Large()
+    async with connected(app, write_deadline_s=0.1) as streams, asyncio.timeout(WITHIN_S):
+        streams[1].write(b"GET / HTTP/1.1\r\n\r\n")
+        await streams[0].readuntil(b"\r\n\r\n")
+        got = 0
+        while got < app.size:
+            assert app.is_gone is None or got > app.size / 4
+            got += len(await streams[0].readexactly(500_000))
+            await asyncio.sleep(0.02)
+        await app.ended.wait()
+        assert app.is_gone is False

@@ -7,7 +7,7 @@ status. A client that leaves ends the call, also while a whole answer is in the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -40,10 +40,6 @@ async def _on_leave(receive: Receive, call: Call) -> None:
     call.cancel()
 
 
-class _UnreadError(Exception):
-    """The client does not read its answer."""
-
-
 class Answer(Response):
     """Base: admits the call, watches the client, writes.
 
@@ -62,27 +58,22 @@ class Answer(Response):
         with self._call:
             watcher = asyncio.create_task(_on_leave(receive, self._call))
             try:
-                await self._write(self._bounded(send))
+                await self._write(self._to_reader(send, scope["state"]["is_gone"]))
             except AbandonedError:
                 pass
-            except _UnreadError:
-                self._call.cancel()
-                scope["state"]["abort"]()
-                await watcher  # sees the connection end
             finally:
                 watcher.cancel()
 
-    def _bounded(self, send: Send) -> Send:
-        """`send` that gives up on a client which does not read."""
+    def _to_reader(self, send: Send, is_gone: Callable[[], bool]) -> Send:
+        """`send` that ends the call where the client did not take what was sent."""
 
-        async def bounded(message: Message) -> None:
-            try:
-                async with asyncio.timeout(self._call.write_deadline_s):
-                    await send(message)
-            except TimeoutError as error:
-                raise _UnreadError from error
+        async def send_on(message: Message) -> None:
+            await send(message)
+            if is_gone():
+                self._call.cancel()
+                raise AbandonedError
 
-        return bounded
+        return send_on
 
     async def _write(self, send: Send) -> None:
         raise NotImplementedError
@@ -97,7 +88,6 @@ class WholeAnswer(Answer):
         async for index, piece in self._call.pieces():
             pieces.setdefault(index, []).append(piece)
             self._call.handed(index, piece)
-            self._call.written(index, piece)
         body = await self._unless_left(self._body(pieces))
         headers = [
             (b"content-type", b"application/json"),
@@ -105,6 +95,8 @@ class WholeAnswer(Answer):
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+        for index, outputs in pieces.items():
+            self._call.written(index, outputs[-1])
 
     async def _body(self, pieces: Mapping[int, Sequence[Piece]]) -> bytes:
         return await self._shape.whole(await self._call.chosen(pieces), self._call.usage)

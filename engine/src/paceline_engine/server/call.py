@@ -136,11 +136,6 @@ class Call:
         for generation in self._generations:
             generation.cancel()
 
-    @property
-    def write_deadline_s(self) -> float:
-        """How long the client may leave what is written unread."""
-        return self._service.settings.write_deadline_seconds
-
     def handed(self, index: int, piece: Piece) -> None:
         """A piece, written, is about to be handed to the connection."""
         self._handed_at = self._service.clock()

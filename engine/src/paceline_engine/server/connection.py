@@ -4,134 +4,233 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Final
+import urllib.parse
+from collections.abc import Callable
+from typing import Any, Final
 
+from starlette.types import Scope
 from typing_extensions import override
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.utils import get_local_addr, get_remote_addr
+from uvicorn.server import ServerState
 
 from paceline_engine.server.arrival import unread_s
-from paceline_engine.server.errors import (
-    ApiError,
-    BadRequestError,
-    HeadTimeoutError,
-    HeadTooLargeError,
-)
+from paceline_engine.server.errors import ApiError, HeadTimeoutError
+from paceline_engine.server.exchange import Exchange
+from paceline_engine.server.outflow import Outflow
+from paceline_engine.server.request_parser import Head, PipelinedError, RequestParser
+from paceline_engine.server.settings import WRITE_DEADLINE_S
 
 IDLE_CONNECTION_S: Final = 75.0
 HEAD_DEADLINE_S: Final = 30.0
-LINGER_S: Final = 1.0  # a refusal's: closing on unread bytes would reset it away
-MAX_HEAD_BYTES: Final = 64 * 1024
+LINGER_S: Final = 1.0  # silence after the last answer; closing on unread bytes resets it away
+LONGEST_LINGER_S: Final = 30.0
 _REASONS: Final = {400: b"Bad Request", 408: b"Request Timeout"}
 _TOO_LARGE: Final = b"Request Header Fields Too Large"
-_OWN_BYTES: Final = 4  # of each header: colon, space, end of line
 
 
-class StampedProtocol(HttpToolsProtocol):
-    """Notes when each request's first byte arrived, before it is parsed.
+class ClientConnection(asyncio.Protocol):
+    """Reads requests one at a time, has each answered, and ends when either side wants it.
 
-    The time is in the ASGI scope as `state["received_at"]`, in seconds of `time.monotonic`;
-    `state["abort"]` cuts the connection without waiting for what is unread.
+    The ASGI scope's `state` has `received_at`, when the request's first byte arrived, before it
+    is parsed, in seconds of `time.monotonic`, and `is_gone`, which says whether the client has
+    left without all of its answer.
 
-    What anyone can make us hold before a key was checked is bounded: a request's line and
-    headers are at most `MAX_HEAD_BYTES` and arrive within `HEAD_DEADLINE_S` of their first byte,
-    and a connection on which nothing is asked or answered is closed after `IDLE_CONNECTION_S`.
+    What anyone can make us hold before a key was checked is bounded: a request's line, headers
+    and trailers are at most `MAX_HEAD_BYTES`, its head arrives within `HEAD_DEADLINE_S` of the
+    first byte, and a connection on which nothing is asked or answered is closed after
+    `IDLE_CONNECTION_S`. What a client sends before it has its answer is dropped and the
+    connection ends with that answer; it is read all the same, so that its leaving is seen.
+
+    Args:
+        config: uvicorn's, with the application.
+        server_state: Connections and tasks of the server.
+        app_state: Copied into each scope.
+        write_deadline_s: How long the client may leave its answer unread.
     """
 
-    _read_at = 0.0
-    _timer: asyncio.TimerHandle | None = None
-    _head_began = False  # a first byte has come, and not yet all headers
-    _in_body = False
-    _ended_in_chunk = False
-    _head_bytes = 0
-    _refused = False
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        write_deadline_s: float = WRITE_DEADLINE_S,
+    ) -> None:
+        self._app = config.loaded_app
+        self._server = server_state
+        self._app_state = app_state
+        self._write_deadline_s = write_deadline_s
+        self._loop = _loop or asyncio.get_running_loop()
+        self._parser = RequestParser(self)
+        self._exchange: Exchange | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._read_at = self._received_at = 0.0
+        self._head_began = False  # a first byte has come, and not yet all headers
+        self._is_deaf = False  # what comes is read and dropped
+        self._came = False  # something was dropped since the last look
+        self._leaves_at = 0.0
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._watch(IDLE_CONNECTION_S)
+        self._transport = transport
+        self._outflow = Outflow(
+            transport, self._write_deadline_s, on_close=self._finish, on_unread=self._cut
+        )
+        self._server.connections.add(self)  # type: ignore[arg-type]  # it asks for `shutdown` alone
+        self._watch(IDLE_CONNECTION_S, self._expire)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(self)
         self._unwatch()
-        super().connection_lost(exc)
+        if self._exchange is not None:
+            self._exchange.disconnect()
+        self._outflow.resume_writing()
+        self._parser.close()
+
+    @override
+    def pause_writing(self) -> None:
+        self._outflow.pause_writing()
+
+    @override
+    def resume_writing(self) -> None:
+        self._outflow.resume_writing()
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self._refused:
+        if self._is_deaf:
+            self._came = True
             return
         self._read_at = time.monotonic()
-        self._ended_in_chunk = False
-        if not self._in_body:
-            self._begin_head()
-        super().data_received(data)
-        if self._head_began and not self._ended_in_chunk and not self._refused:
-            self._head_bytes += len(data)
-            self._check_head()
+        if self._parser.is_between and not self._head_began and not self._answering:
+            self._head_began = True
+            self._watch(HEAD_DEADLINE_S, self._expire)
+        try:
+            self._parser.feed(data)
+        except PipelinedError:
+            self._answer_no_more()
+        except ApiError as error:
+            self._refuse(error)
 
-    @override
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._begin_head()
-        if self._ended_in_chunk:
-            self._head_bytes = 0
-        waited_s = unread_s(self.transport.get_extra_info("socket"))
-        self.scope["state"]["received_at"] = self._read_at - waited_s
-        self.scope["state"]["abort"] = self.transport.abort
+    def on_begin(self) -> None:
+        """Called by the parser, as all `on_`: a request's first byte."""
+        if self._answering:
+            raise PipelinedError
+        self._received_at = self._read_at - unread_s(self._transport.get_extra_info("socket"))
 
-    @override
-    def on_headers_complete(self) -> None:
-        self._head_began, self._in_body = False, True
-        fields = sum(len(name) + len(value) + _OWN_BYTES for name, value in self.headers)
-        self._head_bytes = len(self.url) + fields
-        self._check_head()
-        if not self._refused:
-            self._unwatch()
-            super().on_headers_complete()
+    def on_head(self, head: Head) -> None:
+        """Its headers are complete: runs the application."""
+        self._head_began = False
+        self._unwatch()
+        scope = self._scope(head)
+        exchange = Exchange(
+            scope,
+            self._outflow,
+            keep_alive=head.http_version != "1.0" and head.keeps_alive,
+            expects_continue=head.expects_continue,
+            default_headers=self._server.default_headers,
+            on_over=self._on_over,
+        )
+        scope["state"]["is_gone"] = lambda: exchange.disconnected
+        self._exchange = exchange
+        task = self._loop.create_task(exchange.run_asgi(self._app))
+        task.add_done_callback(self._server.tasks.discard)
+        self._server.tasks.add(task)
 
-    @override
-    def on_body(self, body: bytes) -> None:
-        if not self._refused:
-            super().on_body(body)
+    def on_body_part(self, part: bytes) -> None:
+        """Some more of it."""
+        if self._exchange is not None and self._exchange.add_body(part) > HIGH_WATER_LIMIT:
+            self._outflow.pause_reading()
 
-    @override
-    def on_message_complete(self) -> None:
-        self._in_body, self._ended_in_chunk, self._head_bytes = False, True, 0
-        if not self._refused:
-            super().on_message_complete()
+    def on_end(self) -> None:
+        """It is complete."""
+        if self._exchange is not None:
+            self._exchange.end_body()
 
-    @override
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if not self._answering:
-            self._watch(HEAD_DEADLINE_S if self._head_began else IDLE_CONNECTION_S)
+    def shutdown(self) -> None:
+        """The server ends: no further request."""
+        if self._answering:
+            self._answer_no_more()
+        elif self._outflow.unread:
+            self._finish()
+        else:
+            self._transport.close()
 
-    @override
-    def send_400_response(self, msg: str) -> None:
-        if not self._refused:
-            self._refuse(BadRequestError("this is not a valid HTTP request"))
+    @property
+    def unread(self) -> int:
+        """Bytes that the client's side has not confirmed."""
+        return self._outflow.unread
 
     @property
     def _answering(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
+        return self._exchange is not None and self._exchange.is_open
 
-    def _begin_head(self) -> None:
-        if self._head_began:
+    def _scope(self, head: Head) -> Scope:
+        path = head.path.decode("ascii")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": head.http_version,
+            "server": get_local_addr(self._transport),
+            "client": get_remote_addr(self._transport),
+            "scheme": "http",
+            "method": head.method,
+            "root_path": "",
+            "path": urllib.parse.unquote(path) if "%" in path else path,
+            "raw_path": head.path,
+            "query_string": head.query,
+            "headers": head.headers,
+            "state": {**self._app_state, "received_at": self._received_at},
+        }
+
+    def _on_over(self) -> None:
+        """The answer is out, or failed."""
+        exchange = self._exchange
+        if exchange is None or self._transport.is_closing():
             return
-        self._head_began, self._head_bytes = True, 0
+        if exchange.keep_alive and exchange.response_complete and not self._is_deaf:
+            self._outflow.resume_reading()
+            self._watch(IDLE_CONNECTION_S, self._expire)
+        else:
+            self._finish()
+
+    def _answer_no_more(self) -> None:
+        """The answer in progress is the last one."""
+        self._is_deaf = True
+        if self._exchange is not None:
+            self._exchange.keep_alive = False
+
+    def _finish(self) -> None:
+        """Says that this was all, and stays a moment for what the client reads and sends yet."""
+        self._is_deaf = True
+        self._outflow.resume_reading()
+        self._outflow.end()
         if not self._answering:
-            self._watch(HEAD_DEADLINE_S)
+            self._came = False
+            self._leaves_at = self._loop.time() + LONGEST_LINGER_S
+            self._watch(LINGER_S, self._leave)
 
-    def _check_head(self) -> None:
-        if self._head_bytes > MAX_HEAD_BYTES:
-            self._refuse(
-                HeadTooLargeError(
-                    f"the request's line and headers are larger than {MAX_HEAD_BYTES} bytes"
-                )
-            )
+    def _leave(self) -> None:
+        if (self._came or self._outflow.unread) and self._loop.time() < self._leaves_at:
+            self._came = False
+            self._watch(LINGER_S, self._leave)
+        elif self._outflow.is_empty:
+            self._transport.close()
+        else:
+            self._transport.abort()
 
-    def _watch(self, seconds: float) -> None:
+    def _cut(self) -> None:
+        """The client has read nothing for too long."""
+        if self._exchange is not None:
+            self._exchange.disconnect()
+        self._transport.abort()
+
+    def _watch(self, seconds: float, then: Callable[[], None]) -> None:
         self._unwatch()
-        self._timer = self.loop.call_later(seconds, self._expire)
+        self._timer = self._loop.call_later(seconds, then)
 
     def _unwatch(self) -> None:
         if self._timer is not None:
@@ -139,29 +238,31 @@ class StampedProtocol(HttpToolsProtocol):
             self._timer = None
 
     def _expire(self) -> None:
-        if self.transport.is_closing():
-            return
-        if self._head_began and not self._refused:
+        if self._head_began:
             self._refuse(
                 HeadTimeoutError(
                     f"the request's headers did not arrive within {HEAD_DEADLINE_S:g} s; "
                     "send it again"
                 )
             )
-        else:
-            self.transport.close()
+        elif not self._transport.is_closing():
+            self._transport.close()
 
     def _refuse(self, error: ApiError) -> None:
-        """Answers what never becomes a call, and closes; between answers only."""
-        self._refused = True
-        if self._answering or self.transport.is_closing():
-            self.transport.abort()
-            return
+        """Answers what never becomes a call, or not a whole one, and ends the connection."""
+        exchange = self._exchange
+        if exchange is not None and exchange.is_open:
+            if not exchange.more_body:
+                self._answer_no_more()
+                return
+            if exchange.response_started:
+                self._cut()
+                return
+            exchange.disconnect()
         body = error.body()
-        self.transport.write(
+        self._outflow.write(
             b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\n"
             b"content-length: %d\r\nconnection: close\r\n\r\n%b"
             % (error.status, _REASONS.get(error.status, _TOO_LARGE), len(body), body)
         )
-        self.transport.write_eof()
-        self._watch(LINGER_S)
+        self._finish()

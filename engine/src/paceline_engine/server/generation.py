@@ -206,17 +206,19 @@ class Generation:
         return self._shown_tokens + len(piece.token_ids)
 
     def handed(self, piece: Piece) -> None:
-        """The piece is about to be handed to the connection."""
+        """The piece is about to be handed to the connection (or kept for the whole answer)."""
         self._shown_tokens = self.shown_with(piece)
         if piece.shown:
             self._meter.emitted()
+        if piece.finish_reason:
+            self._meter.finished()
+            self._ticket.end(self.output_tokens)  # what is left is the client's to read
 
     def written(self, piece: Piece) -> None:
-        """The piece has been passed on."""
+        """The client's connection has taken the piece."""
         if piece.finish_reason:
             self._is_open = False
             self._meter.complete(piece.finish_reason)
-            self._ticket.end(self.output_tokens)
 
     def cancel(self) -> None:
         """The client has left: `pieces` ends with an `AbandonedError`."""

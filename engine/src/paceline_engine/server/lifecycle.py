@@ -201,6 +201,7 @@ async def _serve(service: Service, startup: Startup) -> int:
         (Envelope(create_api(service, access.api_keys), service), ports.api),
         (create_health(service), ports.health),
         (create_admin(service, access.admin_tokens), ports.admin),
+        write_deadline_s=startup.settings.write_deadline_seconds,
     )
     told = _Signals(service)
     told.install()
@@ -208,7 +209,7 @@ async def _serve(service: Service, startup: Startup) -> int:
     listeners.start()
     _log.info("listening: %s", _addresses(ports))
     try:
-        end = await _run(service, told)
+        end = await _run(service, listeners, told)
     finally:
         await listeners.stop()
         await client.stop()
@@ -245,9 +246,9 @@ class _Signals:
         self.end.set()
 
 
-async def _run(service: Service, told: _Signals) -> End:
+async def _run(service: Service, listeners: Listeners, told: _Signals) -> End:
     loading = asyncio.create_task(_load(service))
-    drained = asyncio.create_task(_drained(service, told))
+    drained = asyncio.create_task(_drained(service, listeners, told))
     died = asyncio.create_task(service.client.failed.wait())
     try:
         await asyncio.wait((drained, died), return_when=asyncio.FIRST_COMPLETED)
@@ -269,9 +270,9 @@ async def _load(service: Service) -> None:
     _log.info("ready after %.1f s: %s", service.clock() - began_at, service.settings.model_name)
 
 
-async def _drained(service: Service, told: _Signals) -> None:
+async def _drained(service: Service, listeners: Listeners, told: _Signals) -> None:
     await told.end.wait()
-    ended = asyncio.create_task(_calls_ended(service, told))
+    ended = asyncio.create_task(_calls_ended(service, listeners, told))
     now = asyncio.create_task(told.end_now.wait())
     try:
         await asyncio.wait((ended, now), return_when=asyncio.FIRST_COMPLETED)
@@ -281,11 +282,13 @@ async def _drained(service: Service, told: _Signals) -> None:
         await asyncio.gather(ended, now, return_exceptions=True)
 
 
-async def _calls_ended(service: Service, told: _Signals) -> None:
+async def _calls_ended(service: Service, listeners: Listeners, told: _Signals) -> None:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(told.no_grace.wait(), service.drain.grace_left_s)
     try:
-        await asyncio.wait_for(service.calls.wait_empty(), service.settings.drain_seconds)
+        async with asyncio.timeout(service.settings.drain_seconds):
+            await service.calls.wait_empty()
+            await listeners.delivered()
     except TimeoutError:
         _log.warning("%d requests outlast the drain and are cut", service.calls.running)
 

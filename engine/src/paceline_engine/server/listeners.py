@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import socket
-from collections.abc import Iterator
-from typing import Final
+import time
+from collections.abc import Collection, Iterator
+from typing import Final, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 from typing_extensions import override
 
-from paceline_engine.server.connection import IDLE_CONNECTION_S, StampedProtocol
+from paceline_engine.server.connection import IDLE_CONNECTION_S, ClientConnection
+from paceline_engine.server.settings import WRITE_DEADLINE_S
 
 BACKLOG: Final = 2048
 CLOSE_S: Final = 1  # for connections whose answers have ended
+LOOK_S: Final = 0.05  # how often the end looks what is still unread
 TICK_S: Final = 1.0  # how often the Date header moves
 
 
@@ -50,11 +54,13 @@ def bind(host: str, port: int, flag: str) -> socket.socket:
 class HttpServer(uvicorn.Server):
     """A server that leaves signals to the process and ends when told."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, write_deadline_s: float) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http=StampedProtocol,
+                http=functools.partial(  # type: ignore[arg-type]  # called as the class would be
+                    ClientConnection, write_deadline_s=write_deadline_s
+                ),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -77,6 +83,12 @@ class HttpServer(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), TICK_S)
 
+    @property
+    def unread(self) -> int:
+        """Bytes that clients have not confirmed."""
+        connections = cast("Collection[ClientConnection]", self.server_state.connections)
+        return sum(each.unread for each in connections)
+
     def stop(self) -> None:
         """Closes the socket and, after a moment, every connection."""
         self.should_exit = True
@@ -88,10 +100,14 @@ class Listeners:
 
     Args:
         apps: Each application with its bound socket.
+        write_deadline_s: How long a client may leave its answer unread.
     """
 
-    def __init__(self, *apps: tuple[ASGIApp, socket.socket]) -> None:
-        self._servers = [(HttpServer(app), bound) for app, bound in apps]
+    def __init__(
+        self, *apps: tuple[ASGIApp, socket.socket], write_deadline_s: float = WRITE_DEADLINE_S
+    ) -> None:
+        self._servers = [(HttpServer(app, write_deadline_s), bound) for app, bound in apps]
+        self._write_deadline_s = write_deadline_s
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -99,6 +115,22 @@ class Listeners:
         self._tasks = [
             asyncio.create_task(server.serve([bound])) for server, bound in self._servers
         ]
+
+    async def delivered(self) -> None:
+        """Waits until clients have what was written, as long as some of them read.
+
+        What the kernel holds for them is lost where a container's network ends with it.
+        """
+        unread, read_at = self._unread, time.monotonic()
+        while unread and time.monotonic() - read_at < self._write_deadline_s:
+            await asyncio.sleep(LOOK_S)
+            before, unread = unread, self._unread
+            if unread < before:
+                read_at = time.monotonic()
+
+    @property
+    def _unread(self) -> int:
+        return sum(server.unread for server, _ in self._servers)
 
     async def stop(self) -> None:
         """Ends all of them."""

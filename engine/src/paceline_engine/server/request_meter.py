@@ -137,6 +137,15 @@ class Metering:
         metrics.judged(good=False, requests=requests)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Finish:
+    """How a request did whose last token has come."""
+
+    latency_s: float
+    tpot_s: float | None
+    is_good: bool
+
+
 class RequestMeter:
     """Follows one admitted request from its first byte to its end.
 
@@ -164,6 +173,7 @@ class RequestMeter:
         self._cached_tokens: int | None = None
         self._first_at: float | None = None
         self._last_at: float | None = None
+        self._finished: _Finish | None = None
         self._emissions = 0
         self._stall = stall
         self.output_tokens = 0
@@ -215,19 +225,29 @@ class RequestMeter:
             self._metering.metrics.prompt_tokens.inc(self._prompt_tokens)
         self._judgement.started(latency)
 
+    def finished(self) -> None:
+        """The last token has come: all that is timed ends here, whoever reads when."""
+        self._finish()
+
     def complete(self, outcome: str) -> None:
-        """The answer is whole; `outcome` is `stop` or `length`."""
-        if self._first_at is None:
-            self.emitted()  # an answer without text: its end is its first sign of life
-        latency = self._metering.clock() - self._received_at
-        tpot = self._tpot_s()
+        """The answer is whole and passed on; `outcome` is `stop` or `length`."""
+        finish = self._finish()
         self._metrics.ended(outcome)
-        self._metrics.duration.observe(latency)
+        self._metrics.duration.observe(finish.latency_s)
         self._metrics.request_generation_tokens.observe(self.output_tokens)
-        if tpot is not None:
-            self._metrics.tpot.observe(tpot)
-        self._metrics.judged(good=self._judgement.completed(latency, tpot))
+        if finish.tpot_s is not None:
+            self._metrics.tpot.observe(finish.tpot_s)
+        self._metrics.judged(good=finish.is_good)
         self._record(outcome)
+
+    def _finish(self) -> _Finish:
+        if self._finished is None:
+            if self._first_at is None:
+                self.emitted()  # an answer without text: its end is its first sign of life
+            latency_s, tpot_s = self._metering.clock() - self._received_at, self._tpot_s()
+            is_good = self._judgement.completed(latency_s, tpot_s)
+            self._finished = _Finish(latency_s=latency_s, tpot_s=tpot_s, is_good=is_good)
+        return self._finished
 
     def _now(self) -> float:
         """Time on a clock that stands still while the client does not read."""
@@ -247,10 +267,16 @@ class RequestMeter:
         if outcome == "abort" and self._first_at is None:
             outcome = "gone"
         self._metrics.ended(outcome)
-        open_gap_s = None if self._last_at is None else self._now() - self._last_at
-        if self._judgement.abandoned(open_gap_s, is_error=outcome == "error"):
+        if self._judgement.abandoned(self._open_gap_s, is_error=outcome == "error"):
             self._metrics.judged(good=False)
         self._record(outcome)
+
+    @property
+    def _open_gap_s(self) -> float | None:
+        """Since the last emission; None where none came or none is due."""
+        if self._last_at is None or self._finished is not None:
+            return None
+        return self._now() - self._last_at
 
     @property
     def _mean_itl_s(self) -> float | None:
@@ -262,7 +288,7 @@ class RequestMeter:
         record = self._metering.record
         if record is None:
             return
-        identity, e2e_s = self._identity, self._metering.clock() - self._received_at
+        identity, elapsed_s = self._identity, self._metering.clock() - self._received_at
         record(
             RequestRecord(
                 request_id=identity.request_id,
@@ -270,7 +296,7 @@ class RequestMeter:
                 tier=identity.tier.value,
                 tenant=tenant_digest(identity.tenant),
                 outcome=outcome,
-                received_at=self._metering.wall_clock() - e2e_s,
+                received_at=self._metering.wall_clock() - elapsed_s,
                 prompt_tokens=self._prompt_tokens,
                 cached_tokens=self._cached_tokens,
                 output_tokens=self.output_tokens,
@@ -278,6 +304,6 @@ class RequestMeter:
                 queue_s=self._queue_s,
                 ttft_s=self.ttft_s,
                 mean_itl_s=self._mean_itl_s,
-                e2e_s=e2e_s,
+                e2e_s=elapsed_s if self._finished is None else self._finished.latency_s,
             )
         )
