@@ -62,6 +62,8 @@ def receive(connection: socket.socket, most: int) -> tuple[bytes, float]:
 def _monotonic(ancillary: list[tuple[int, int, bytes]]) -> float:
     """The stamp, which is of the wall clock."""
     (data,) = (data for _, kind, data in ancillary if kind == _SO_TIMESTAMPING)
+    seconds: int
+    nanoseconds: int
     seconds, nanoseconds = _STAMP.unpack_from(data)
     return seconds + nanoseconds / 1e9 + _ahead_s()
 

@@ -12,10 +12,12 @@ from bench.scheduling import WAITING, BusyEngine, PrefillingEngine, audit_beats
 from paceline_engine.kvcache.idle_audit import AUDITED_A_BEAT
 
 STEPS = 25
+MOST_S = 0.001  # of processor time, median; measured 0.4 ms
 
 
 @pytest.mark.behaviour(
-    "scheduling and bookkeeping of a step cost the same with 100 and with 10,000 waiting",
+    "scheduling and bookkeeping of a step of 256 sequences cost the same with 100 and with 10,000 "
+    "waiting, and no more than 1 ms",
     report="queues scanned or sorted every step: host time that grows with the backlog",
 )
 def test_a_step_costs_the_same_whatever_waits() -> None:
@@ -27,6 +29,7 @@ def test_a_step_costs_the_same_whatever_waits() -> None:
         assert engine.scheduler.num_waiting > least
     few, many = (statistics.median(each) for each in zip(*spent, strict=True))
     assert many / few < 2.5
+    assert many <= MOST_S
 
 
 def calls_in_a_step(engine: PrefillingEngine) -> int:
