@@ -37,11 +37,13 @@ def test_steady_load_is_expected_to_go_on_with_an_allowance_for_chance() -> None
     assert not found.surging
 
 
-def test_a_step_counts_at_once() -> None:
+def test_a_step_counts_at_once_for_what_it_proves() -> None:
     found = expected(*[10.0] * 23, 30.0)
     assert found.surging
-    assert found.now_rps == pytest.approx(30.0)
-    assert 30.0 < found.forecast_rps < 33.0
+    # 150 requests in 5 s: less than 26 a second would bring so many once in twenty times.
+    assert found.now_rps == pytest.approx(30.0 - 1.645 * (30.0 / 5.0) ** 0.5)
+    later = expected(*[10.0] * 21, *[30.0] * 3)
+    assert found.forecast_rps < later.forecast_rps < 31.0
 
 
 def test_chance_is_no_step() -> None:
@@ -49,10 +51,25 @@ def test_chance_is_no_step() -> None:
 
 
 def test_a_ramp_is_carried_on() -> None:
-    found = expected(*[10.0 + 0.3 * n for n in range(12)])
+    rates = [10.0 + 0.3 * n for n in range(60)]
+    found = expected(*rates, memory_s=300.0)
     assert not found.surging
-    assert found.now_rps == pytest.approx(12.55)
-    assert found.forecast_rps > 12.55 + 0.9  # half the slope over half a minute
+    # The line is at 27.8 now and at 29.6 in half a minute, give or take 0.6.
+    assert 28.5 < found.forecast_rps < 31.0
+    assert found.forecast_rps > expected(*[27.7] * 60, memory_s=300.0).forecast_rps
+
+
+def test_a_step_is_no_slope() -> None:
+    after = expected(*[10.0] * 30, *[30.0] * 30, memory_s=300.0)
+    assert after.forecast_rps < 1.25 * 30.0 + 1.2
+
+
+def test_one_heavy_burst_orders_little() -> None:
+    """Twice the rate for 5 s is what prompts of mixed lengths bring by chance."""
+    mixed = Workload(prompt_mean=100.0, prompt_cv2=1.7)
+    quiet = forecast(offered(*[4.0] * 60), mixed, horizon_s=135.0, memory_s=300.0)
+    burst = forecast(offered(*[4.0] * 59, 8.0), mixed, horizon_s=135.0, memory_s=300.0)
+    assert burst.forecast_rps < 1.25 * quiet.forecast_rps
 
 
 def test_a_fall_is_believed_once_it_has_lasted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import sqrt
 
@@ -9,13 +10,19 @@ from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.window import Counter, Window
 from paceline_operator.autopilot.workload import Workload
 
+SPANS_S = (5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0)
+"""Stretches up to now whose rates are looked at: a short one sees a step at once, a long one
+knows best what is steady."""
+SURE_SIGMAS = 1.645
+"""A rate counts for as much as it is at least, 95 times in 100."""
 SURGE_SIGMAS = 3.0
-_RECENT_S = (5.0, 10.0, 15.0)
+NOISE_SIGMAS = 1.0
+MOST_CARRIED = 1.25
 _SHORT_S = 30.0
-_TREND_S = 60.0
-_LEAST_BASE_S = 15.0
+_SLOPE_S = 300.0
+_LEAST_SLOPE_S = 60.0
 _SHORTEST_LONG_S = 60.0
-_LONGEST_LONG_S = 300.0
+_MOST_DISPERSION = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,65 +51,95 @@ def forecast(
         horizon_s: How far ahead: a cold start and a tick.
         memory_s: How long a high rate is remembered.
     """
-    if not fleet.slices:
+    seen = _Offered(fleet, workload)
+    if not seen.slices:
         return Demand()
-    end_s = fleet.slices[-1].end_s
-    long_s = min(_LONGEST_LONG_S, max(_SHORTEST_LONG_S, memory_s))
-    short = _rate(fleet, workload, end_s - _SHORT_S, end_s)
-    long = _rate(fleet, workload, end_s - long_s, end_s)
-    surge = _surge(fleet, workload)
-    now = max(short, surge or 0.0)
-    # A step is no slope: carried on, it would order far too much.
-    level = now if surge is not None else max(now, long, _trend(fleet, workload, horizon_s))
-    # A sum of random prompts varies more than a count of requests does.
-    dispersion = min(10.0, 1.0 + workload.prompt_cv2)
-    noise = sqrt(dispersion * level / max(horizon_s, _SHORT_S))
+    longest_s = min(SPANS_S[-1], max(_SHORTEST_LONG_S, memory_s))
+    spans = [span_s for span_s in SPANS_S if span_s < longest_s]
+    long = seen.rate(longest_s)
+    level = max([long, *(seen.sure(span_s) for span_s in spans)])
+    carried = min(seen.carried_on(horizon_s), MOST_CARRIED * level)
+    expected = max(level, carried)
+    noise = NOISE_SIGMAS * seen.sigma(expected, max(horizon_s, _SHORT_S))
     return Demand(
-        now_rps=now, forecast_rps=level + noise if level else 0.0, surging=surge is not None
+        now_rps=max(seen.rate(_SHORT_S), level),
+        forecast_rps=expected + noise if expected else 0.0,
+        surging=any(seen.surges(span_s) for span_s in spans if span_s < _SHORT_S),
     )
 
 
-def _rate(fleet: FleetObservation, workload: Workload, start_s: float, end_s: float) -> float:
-    """Rate over the slices that begin in [start, end); 0 without any."""
-    slices = _between(fleet, start_s, end_s)
-    length_s = sum(w.length_s for w in slices)
-    tokens = sum(w.count(Counter.PROMPT_TOKENS_RECEIVED) for w in slices)
-    return tokens / length_s / max(1.0, workload.prompt_mean) if length_s else 0.0
+class _Offered:
+    """Rates of a fleet's offered load over stretches of time.
+
+    Args:
+        fleet: Slices of measurements.
+        workload: For the mean prompt and its variation.
+    """
+
+    def __init__(self, fleet: FleetObservation, workload: Workload) -> None:
+        self.slices = fleet.slices
+        self._prompt_tokens = max(1.0, workload.prompt_mean)
+        # A sum of random prompts varies more than a count of requests does.
+        self._dispersion = min(_MOST_DISPERSION, 1.0 + workload.prompt_cv2)
+
+    def rate(self, span_s: float, until_s: float = 0.0) -> float:
+        """Over a stretch that ends so many seconds ago; 0 where nothing was measured."""
+        return self._rate(self._within(span_s, until_s))
+
+    def sigma(self, rps: float, span_s: float) -> float:
+        """Standard deviation of the rate measured over a stretch of a steady load."""
+        return sqrt(self._dispersion * rps / span_s)
+
+    def sure(self, span_s: float) -> float:
+        """What the rate of the newest stretch proves."""
+        slices = self._within(span_s)
+        length_s = sum(window.length_s for window in slices)
+        if not length_s:
+            return 0.0
+        found = self._rate(slices)
+        return max(0.0, found - SURE_SIGMAS * self.sigma(found, length_s))
+
+    def surges(self, span_s: float) -> bool:
+        """Whether chance does not explain the newest stretch by what came before it."""
+        before = self._within(_SHORTEST_LONG_S - span_s, span_s)
+        length_s = sum(window.length_s for window in before)
+        if length_s < span_s:
+            return False
+        base = self._rate(before)
+        spread = self.sigma(max(base, 1.0 / span_s), span_s)
+        return self.rate(span_s) > base + SURGE_SIGMAS * spread
+
+    def carried_on(self, horizon_s: float) -> float:
+        """The line through the last minutes, as far ahead as the horizon; what it proves.
+
+        Least squares over time, a slice weighing as much as it is long: the mean and the slope
+        are independent, so the variance of the value ahead is the sum of theirs.
+        """
+        slices = self._within(_SLOPE_S)
+        length_s = sum(window.length_s for window in slices)
+        if length_s < _LEAST_SLOPE_S:
+            return 0.0
+        mean = self._rate(slices)
+        middle_s = sum(_middle_s(w) * w.length_s for w in slices) / length_s
+        moment = sum(w.length_s * (_middle_s(w) - middle_s) ** 2 for w in slices)
+        lean = sum(self._requests(w) * (_middle_s(w) - middle_s) for w in slices)
+        slope, ahead_s = lean / moment, slices[-1].end_s + horizon_s - middle_s
+        variance = self._dispersion * mean * (1.0 / length_s + ahead_s**2 / moment)
+        return mean + slope * ahead_s - SURE_SIGMAS * sqrt(variance)
+
+    def _within(self, span_s: float, until_s: float = 0.0) -> list[Window]:
+        """Slices that begin in a stretch that ends so many seconds ago."""
+        end_s = self.slices[-1].end_s - until_s
+        return [w for w in self.slices if end_s - span_s - 1e-6 <= w.start_s < end_s - 1e-6]
+
+    def _rate(self, slices: Iterable[Window]) -> float:
+        found = list(slices)
+        length_s = sum(window.length_s for window in found)
+        return sum(map(self._requests, found)) / length_s if length_s else 0.0
+
+    def _requests(self, window: Window) -> float:
+        return window.count(Counter.PROMPT_TOKENS_RECEIVED) / self._prompt_tokens
 
 
-def _between(fleet: FleetObservation, start_s: float, end_s: float) -> list[Window]:
-    return [w for w in fleet.slices if start_s - 1e-6 <= w.start_s < end_s - 1e-6]
-
-
-def _surge(fleet: FleetObservation, workload: Workload) -> float | None:
-    """Highest rate of the newest seconds that chance does not explain, None without one."""
-    found = [
-        rate
-        for seconds in _RECENT_S
-        if (rate := _unexplained(fleet, workload, seconds)) is not None
-    ]
-    return max(found, default=None)
-
-
-def _unexplained(fleet: FleetObservation, workload: Workload, seconds: float) -> float | None:
-    end_s = fleet.slices[-1].end_s
-    earlier = _between(fleet, end_s - _TREND_S, end_s - seconds)
-    if sum(w.length_s for w in earlier) < _LEAST_BASE_S:
-        return None
-    base_rps = _rate(fleet, workload, end_s - _TREND_S, end_s - seconds)
-    rate = _rate(fleet, workload, end_s - seconds, end_s)
-    spread = sqrt((1.0 + workload.prompt_cv2) * max(base_rps, 1.0 / seconds) / seconds)
-    return rate if rate > base_rps + SURGE_SIGMAS * spread else None
-
-
-def _trend(fleet: FleetObservation, workload: Workload, horizon_s: float) -> float:
-    """Half of the last minute's slope, carried on over the horizon; 0 while it falls."""
-    end_s = fleet.slices[-1].end_s
-    half_s = end_s - _SHORT_S
-    before = _between(fleet, end_s - _TREND_S, half_s)
-    if sum(w.length_s for w in before) < _LEAST_BASE_S:
-        return 0.0
-    later = _rate(fleet, workload, half_s, end_s)
-    earlier = _rate(fleet, workload, end_s - _TREND_S, half_s)
-    slope = (later - earlier) / (_TREND_S - _SHORT_S)
-    return later + 0.5 * slope * min(horizon_s, _TREND_S) if slope > 0 else 0.0
+def _middle_s(window: Window) -> float:
+    return (window.start_s + window.end_s) / 2

@@ -8,7 +8,7 @@ from math import ceil
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot import phrases
 from paceline_operator.autopilot.arbitration import Cause
-from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure
+from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
 from paceline_operator.autopilot.capacity import Bound
 from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.memory import Memory
@@ -20,6 +20,9 @@ SHORTEST_DRAIN_S = 30.0
 FACTOR_STEP = 0.9
 FACTOR_RECOVERY = 1.02
 LEAST_FACTOR = 0.3
+MOST_FACTOR = 1.5
+FULL_USE = 0.85
+FACTOR_WINDOW_S = 120.0
 FACTOR_EVERY_S = 30.0
 LEAST_RPS = 0.001
 _QUIET_WINDOW_S = 10.0
@@ -78,7 +81,10 @@ def corrected(s: Situation, found: Need) -> Memory:
     """Slow feedback on the predicted capacity.
 
     It falls while TTFT is missed although the model says that demand fits and no queue is
-    left from before, and comes back while objectives hold under real load.
+    left from before, and comes back while objectives hold under real load. Above 1 it only goes
+    where replicas are used in full and half of the allowed misses, or more, are left over: the
+    model takes arrivals of one replica for random, and a router that knows them makes them less
+    so.
     """
     memory, rps = s.memory, found.capacity_rps
     if rps is None or coming(s) or s.now_s - memory.capacity_factor_at_s < FACTOR_EVERY_S:
@@ -87,11 +93,28 @@ def corrected(s: Situation, found: Need) -> Memory:
     factor = memory.capacity_factor
     if s.ttft_wants_capacity and use < 1.0 and not _queue_left(s):
         factor = max(LEAST_FACTOR, factor * FACTOR_STEP)
-    elif not s.ttft_wants_capacity and use > 0.5 and factor < 1.0:
+    elif s.ttft_wants_capacity:
+        return memory
+    elif use > 0.5 and factor < 1.0:
         factor = min(1.0, factor * FACTOR_RECOVERY)
+    elif use > FULL_USE and _spare_misses(s):
+        factor = min(MOST_FACTOR, factor * FACTOR_RECOVERY)
     if factor == memory.capacity_factor:
         return memory
     return replace(memory, capacity_factor=factor, capacity_factor_at_s=s.now_s)
+
+
+def _spare_misses(s: Situation) -> bool:
+    """Whether it is proven that at most half of the misses that each target allows are made."""
+    lately = s.fleet.last(FACTOR_WINDOW_S)
+    for objective in s.policy.of_metric(SloMetric.TTFT):
+        found = measure(objective, lately)
+        if found.attainment is None:
+            return False
+        least = wilson(found.attainment, found.samples)[0]
+        if least < (1.0 + objective.share) / 2:
+            return False
+    return True
 
 
 def _feed_forward(s: Situation) -> Need:

@@ -240,7 +240,12 @@ class Situation:
         ttft_ms, itl_ms = self.attainable
         terms = replace(self.terms(budget), ttft_ms=ttft_ms, itl_ms=itl_ms)
         rps, limit = capacity_rps(self.plant, terms)
-        return rps * self.memory.capacity_factor, limit
+        factor = self.memory.capacity_factor
+        if factor <= 1.0 or limit is not Bound.TTFT:
+            return rps * min(1.0, factor), limit
+        # Only the wait for a first token is an estimate that may be too careful.
+        most, other = capacity_rps(self.plant, replace(terms, ttft_ms=None))
+        return (rps * factor, limit) if rps * factor < most else (most, other)
 
     @cached_property
     def overload(self) -> tuple[float, float] | None:

@@ -1,0 +1,99 @@
+"""How measured first tokens correct the predicted capacity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from paceline_operator.autopilot.capacity import Bound
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.replica_need import MOST_FACTOR, corrected, need
+from paceline_operator.autopilot.situation import Situation, understand
+from paceline_operator.autopilot.window import Counter, SloCounts, slo_key
+from tests.operator.autopilot.build import TTFT, auto, fleet, window
+
+NOW = 1000.0
+
+
+def served(
+    rps: float, good: float, *, pods: int = 2, factor: float = 1.0, waiting: int = 0
+) -> Situation:
+    """Five minutes of prompts of 1,500 tokens, so many first tokens in time.
+
+    The wait for a first token ends the predicted capacity of a replica.
+    """
+    slices = tuple(
+        window(
+            NOW - 5 * n - 5,
+            NOW - 5 * n,
+            counters={
+                Counter.REQUESTS_RECEIVED: 5 * rps,
+                Counter.PROMPT_TOKENS_RECEIVED: 7500 * rps,
+            },
+            slo={slo_key(TTFT, "TTFT", 500): SloCounts(5 * rps * good, 5 * rps * (1 - good))},
+        )
+        for n in reversed(range(60))
+    )
+    seen = fleet(pods=pods, slices=slices)
+    seen = replace(
+        seen,
+        pods=tuple(replace(p, waiting=waiting, waiting_tokens=1500 * waiting) for p in seen.pods),
+    )
+    given = auto(500, 100, profile="llama-3-8b-a100", batch_max=512, batch_initial=512)
+    return understand(given, seen, Memory(capacity_factor=factor), NOW)
+
+
+def after(s: Situation) -> float:
+    return corrected(s, need(s, feasible=True)).capacity_factor
+
+
+def capacity_rps() -> float:
+    found = served(1.0, 1.0).capacity
+    assert found is not None
+    assert found[1] is Bound.TTFT
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("use", "good", "factor", "direction"),
+    [
+        (0.95, 1.00, 1.0, "up"),
+        (0.95, 0.96, 1.0, "same"),  # objective held, but most of its misses are used
+        (0.60, 1.00, 1.0, "same"),  # replicas half idle prove nothing
+        (0.95, 0.80, 1.0, "down"),
+        (0.60, 1.00, 0.8, "up"),  # a former cut is forgotten under any real load
+        (0.30, 1.00, 0.8, "same"),
+    ],
+)
+def test_the_factor_follows_what_first_tokens_prove(
+    use: float, good: float, factor: float, direction: str
+) -> None:
+    s = served(2 * use * capacity_rps() * factor, good, factor=factor)
+    found = after(s)
+    assert ("up" if found > factor else "down" if found < factor else "same") == direction
+
+
+def test_a_queue_from_before_is_no_fault_of_the_model() -> None:
+    s = served(2 * 0.9 * capacity_rps(), 0.5, waiting=500)
+    assert after(s) == 1.0
+
+
+def test_it_is_bounded() -> None:
+    s = served(2 * 0.95 * capacity_rps() * MOST_FACTOR, 1.0, factor=MOST_FACTOR)
+    assert after(s) <= MOST_FACTOR
+
+
+def test_a_raised_capacity_never_passes_what_else_ends_it() -> None:
+    """At a factor far above what the busy share allows, that share is the bound."""
+    s = served(5.0, 1.0, factor=1000.0)
+    assert s.capacity is not None
+    rps, limit = s.capacity
+    assert limit in (Bound.PREFILL, Bound.ITL, Bound.SEQUENCES, Bound.KV)
+    assert capacity_rps() < rps < 3 * capacity_rps()
+
+
+def test_a_cut_holds_whatever_bounds() -> None:
+    assert served(5.0, 1.0, factor=0.5).capacity == pytest.approx(
+        (0.5 * capacity_rps(), Bound.TTFT)
+    )
