@@ -77,7 +77,7 @@ def _contents() -> tuple[LoadCase, ...]:
         parts=(Segment(600.0, 0.0, 0.0), Segment(60.0, 25.0, 25.0), Segment(2940.0, 0.0, 0.0))
     )
     talk = Conversations(
-        rates=Ramp(rps=3.0, factor=3.0, before_s=600.0, ramp_s=900.0, top_s=600.0, after_s=600.0),
+        rates=Ramp(rps=5.0, factor=3.0, before_s=600.0, ramp_s=900.0, top_s=600.0, after_s=600.0),
         message=MESSAGE,
         system_prompts=Popularity(8),
         system_blocks=2,
@@ -103,7 +103,12 @@ def _contents() -> tuple[LoadCase, ...]:
 
 
 def _regimes() -> tuple[LoadCase, ...]:
-    """What a budget is good for changes in the middle."""
+    """The best budget is another one after the middle than before.
+
+    By the step law: from 560 to 370 tokens where contexts grow, from 180 to 340 where prompts
+    are no longer found and fewer sequences decode beside them, from 240 to 110 where steps take
+    half as long again.
+    """
     switch = SingleTurns(
         rates=Piecewise(parts=(Segment(HALF_S, 20.0, 20.0), Segment(HALF_S, 4.5, 4.5))),
         stages=(Stage(0.0, BRIEF_CHAT), Stage(HALF_S, CONTEXT_8K)),

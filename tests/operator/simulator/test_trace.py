@@ -91,6 +91,21 @@ def test_what_does_not_fit_is_said_in_one_line(
     assert re.fullmatch(r"[^\n]+; [^\n;]+", text)
 
 
+@given(
+    st.sampled_from([SHORT, LONG]),
+    st.lists(
+        st.one_of(st.text(max_size=12), st.text("0123456789.,-e \\", max_size=24)), max_size=4
+    ),
+)
+def test_whatever_is_given_is_read_or_refused(header: str, lines: list[str]) -> None:
+    try:
+        requests = parsed(header, *lines)
+    except TraceError:
+        return
+    assert len(requests) == len(lines)
+    assert all(r.arrival_s >= 0 and r.prompt_tokens > 0 and r.output_tokens > 0 for r in requests)
+
+
 def test_a_long_line_is_shown_short() -> None:
     with pytest.raises(TraceError) as caught:
         parsed(SHORT, "9" * 1_000_000)
