@@ -17,7 +17,6 @@ from paceline_operator.simulator.superpose import (
     record,
     rekeyed,
     superpose,
-    thin,
 )
 
 SPAN_S = 100.0
@@ -122,12 +121,6 @@ def test_nothing_is_read_before_it_is_asked_for() -> None:
     copies = superpose(Tape(play=play, span_s=SPAN_S), 3, Random(1), spread=0.0)
     list(islice(copies, 6))
     assert read["requests"] <= 9
-
-
-def test_thinning_keeps_a_share() -> None:
-    kept = list(thin(every(1, 4000), 0.25, Random(1)))
-    assert len(kept) == pytest.approx(1000, abs=110)  # Four standard deviations.
-    assert set(kept) <= set(every(1, 4000))
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=60), st.integers(0, 2**32))

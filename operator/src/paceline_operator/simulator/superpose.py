@@ -84,11 +84,6 @@ def until(requests: Iterable[Request], end_s: float) -> Iterator[Request]:
     return itertools.takewhile(lambda request: request.arrival_s < end_s, requests)
 
 
-def thin(requests: Iterable[Request], share: float, generator: Generator) -> Iterator[Request]:
-    """Each request kept with a probability."""
-    return (request for request in requests if generator.random() < share)
-
-
 def jitter(requests: Iterable[Request], grid_s: float, generator: Generator) -> Iterator[Request]:
     """Arrivals that were rounded down to a grid, spread over its steps again."""
     moved: list[tuple[float, int, Request]] = []
