@@ -23,6 +23,15 @@ def digest(*modules: str, without: tuple[str, ...] = ()) -> str:
         modules: Dotted names.
         without: Those that do not count, nor what only they import.
     """
+    found = sources(*modules, without=without)
+    total = hashlib.sha256()
+    for name in sorted(found):
+        total.update(name.encode() + b"\0" + found[name].read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+def sources(*modules: str, without: tuple[str, ...] = ()) -> dict[str, Path]:
+    """The modules and all that they import of ours; arguments as those of `digest`."""
     found: dict[str, Path] = {}
     waiting = list(modules)
     while waiting:
@@ -32,10 +41,7 @@ def digest(*modules: str, without: tuple[str, ...] = ()) -> str:
             continue
         found[name] = path
         waiting.extend(_imported(path))
-    total = hashlib.sha256()
-    for name in sorted(found):
-        total.update(name.encode() + b"\0" + found[name].read_bytes() + b"\0")
-    return total.hexdigest()
+    return found
 
 
 def _file_of(name: str) -> Path | None:
