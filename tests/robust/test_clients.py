@@ -21,6 +21,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SETTLE_S = 60.0
 VANISHING = 5
 BODY = json.dumps({"prompt": "pace", "max_tokens": 400, "stream": True}).encode()
+LARGE = json.dumps(
+    {"prompt": "p" * 1000, "max_tokens": 1, "n": 16, "echo": True, "logprobs": 20}
+).encode()
 HEAD = (
     b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
     b"content-length: %d\r\n\r\n"
@@ -65,6 +68,17 @@ def in_mid_stream(client: socket.socket) -> None:
     client.recv(1024)
 
 
+def after_two_requests(client: socket.socket) -> None:
+    client.sendall((HEAD % len(BODY) + BODY) * 2)
+    client.recv(1024)
+
+
+def in_a_large_whole_answer(client: socket.socket) -> None:
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+    client.sendall(HEAD % len(LARGE) + LARGE)
+    client.recv(1024)
+
+
 def after_half_a_head(client: socket.socket) -> None:
     client.sendall(HEAD[:40])
 
@@ -84,7 +98,16 @@ def reset(client: socket.socket) -> None:
 )
 @pytest.mark.parametrize("leave", [closed, reset])
 @pytest.mark.parametrize(
-    "go_as_far", [after_half_a_head, after_head, after_half_the_body, after_the_body, in_mid_stream]
+    "go_as_far",
+    [
+        after_half_a_head,
+        after_head,
+        after_half_the_body,
+        after_the_body,
+        in_mid_stream,
+        after_two_requests,
+        in_a_large_whole_answer,
+    ],
 )
 def test_nothing_of_a_vanished_client_stays(
     server: EngineServer,
