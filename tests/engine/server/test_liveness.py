@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paceline_engine.server.liveness import MEMORY_S, RecentSteps, Silence, silence
 
@@ -60,6 +62,19 @@ def test_how_long_a_busy_engine_may_be_silent(
 ) -> None:
     found = silence(recent(*steps), BUDGET, first_step_s, busy=True)
     assert found == Silence(unready_s=unready_s, dead_s=dead_s)
+
+
+@given(
+    steps=st.lists(st.tuples(st.floats(0.001, 500), st.integers(1, 600)), max_size=6),
+    first_step_s=st.sampled_from([0.0, 10.0]),
+)
+def test_readiness_goes_first_and_no_step_that_came_back_is_death(
+    steps: list[Step], first_step_s: float
+) -> None:
+    found = silence(recent(*steps), BUDGET, first_step_s, busy=True)
+    assert 5 <= found.unready_s <= found.dead_s <= 120
+    last_s = steps[-1][0] if steps else 0.0
+    assert found.dead_s >= min(last_s, 120)
 
 
 def test_an_idle_engine_beats_every_second_whatever_its_steps_were() -> None:
