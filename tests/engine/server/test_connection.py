@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from paceline_engine.server import connection
 from paceline_engine.server.listeners import Listeners, bind
+from paceline_engine.server.pressure import Pressure
 
 WITHIN_S = 20
 RESET = struct.pack("ii", 1, 0)  # linger on, 0 s: close sends RST
@@ -337,3 +338,24 @@ async def test_a_slow_reader_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.sleep(0.02)
         await app.ended.wait()
         assert app.is_gone is False
+
+
+async def test_pressure_is_the_time_in_which_the_client_reads_nothing() -> None:
+    pressures: list[Pressure] = []
+
+    class Noted(Large):
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            pressures.append(scope["state"]["pressure"])
+            await super().__call__(scope, receive, send)
+
+    app = Noted()
+    async with connected(app) as streams, asyncio.timeout(WITHIN_S):
+        streams[1].write(b"GET / HTTP/1.1\r\n\r\n")
+        await streams[0].readuntil(b"\r\n\r\n")
+        (pressure,) = pressures
+        await asyncio.sleep(0.05)
+        await streams[0].readexactly(app.size)
+        await app.ended.wait()
+        taken_s = pressure.seconds
+        await asyncio.sleep(0.001)
+        assert 0.02 <= taken_s == pressure.seconds < WITHIN_S

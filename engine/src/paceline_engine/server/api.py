@@ -146,6 +146,7 @@ class _Routes:
             request.scope["state"]["request_id"],
             trust_tenant=self._service.settings.trust_tenant_header,
             cache_salt=body.cache_salt,
+            pressure=request.scope["state"]["pressure"],
         )
 
     def _head(self, body: SamplingFields) -> Head:

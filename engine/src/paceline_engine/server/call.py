@@ -59,7 +59,7 @@ class Call:
         self._bad_words = bad_words
         self._stops = stops or StopAutomaton(body.stop)
         self._generations: list[Generation] = []
-        self._handed_at = 0.0
+        self._pressed_s = 0.0
         self._stall = Stall()
         self._unfinished = "error"
         self.left = asyncio.Event()
@@ -138,12 +138,17 @@ class Call:
 
     def handed(self, index: int, piece: Piece) -> None:
         """A piece, written, is about to be handed to the connection."""
-        self._handed_at = self._service.clock()
+        self._pressed_s = self._caller.pressure.seconds
         self._generations[index].handed(piece)
 
     def written(self, index: int, piece: Piece) -> None:
-        """A piece has been passed on; while that took, all choices waited for the client."""
-        self._stall.add(self._service.clock() - self._handed_at)
+        """A piece has been passed on; while its client did not read, all choices waited for that.
+
+        What writing took beside that is time of the server's.
+        """
+        pressed_s = self._caller.pressure.seconds
+        self._stall.add(pressed_s - self._pressed_s)
+        self._pressed_s = pressed_s
         self._generations[index].written(piece)
 
     async def pieces(self) -> AsyncIterator[Indexed]:

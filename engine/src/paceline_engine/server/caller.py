@@ -13,6 +13,7 @@ from paceline_engine.request import CacheScope
 from paceline_engine.server.access import given_token
 from paceline_engine.server.errors import BadRequestError
 from paceline_engine.server.header import only
+from paceline_engine.server.pressure import Pressure
 
 TENANT_HEADER: Final = "x-paceline-tenant"
 DEADLINE_HEADER: Final = "x-paceline-deadline-ms"
@@ -29,15 +30,22 @@ class Caller:
         request_id: As echoed to the caller; the engine has its own, unique ids.
         cache_scope: With whom the prompts' KV may be shared.
         deadline_s: Wanted end of the wait for a first token, after receipt.
+        pressure: Of the caller's connection.
     """
 
     request_id: str = ""
     cache_scope: CacheScope = field(default_factory=CacheScope)
     deadline_s: float | None = None
+    pressure: Pressure = field(default_factory=Pressure, compare=False)
 
 
 def read_caller(
-    headers: Headers, request_id: str, *, trust_tenant: bool, cache_salt: str | None
+    headers: Headers,
+    request_id: str,
+    *,
+    trust_tenant: bool,
+    cache_salt: str | None,
+    pressure: Pressure | None = None,
 ) -> Caller:
     """Reads a call's headers.
 
@@ -47,6 +55,7 @@ def read_caller(
         trust_tenant: Whether whoever stands in front of us vouches for the tenant header;
             else it says nothing.
         cache_salt: The body's.
+        pressure: Of the connection, where that is known.
 
     Raises:
         BadRequestError: A header that counts is malformed or given twice.
@@ -56,7 +65,12 @@ def read_caller(
         scope=key_digest(given_token(headers)),
         salt=cache_salt or "",
     )
-    return Caller(request_id=request_id, cache_scope=scope, deadline_s=_deadline_s(headers))
+    return Caller(
+        request_id=request_id,
+        cache_scope=scope,
+        deadline_s=_deadline_s(headers),
+        pressure=pressure or Pressure(),
+    )
 
 
 def key_digest(key: str | None) -> str:

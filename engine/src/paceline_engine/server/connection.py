@@ -19,6 +19,7 @@ from paceline_engine.server.arrival import unread_s
 from paceline_engine.server.errors import ApiError, HeadTimeoutError
 from paceline_engine.server.exchange import Exchange
 from paceline_engine.server.outflow import Outflow
+from paceline_engine.server.pressure import Pressure
 from paceline_engine.server.request_parser import Head, PipelinedError, RequestParser
 from paceline_engine.server.settings import WRITE_DEADLINE_S
 
@@ -34,8 +35,8 @@ class ClientConnection(asyncio.Protocol):
     """Reads requests one at a time, has each answered, and ends when either side wants it.
 
     The ASGI scope's `state` has `received_at`, when the request's first byte arrived, before it
-    is parsed, in seconds of `time.monotonic`, and `is_gone`, which says whether the client has
-    left without all of its answer.
+    is parsed, in seconds of `time.monotonic`, `is_gone`, which says whether the client has left
+    without all of its answer, and `pressure`, the time in which it did not read.
 
     What anyone can make us hold before a key was checked is bounded: a request's line, headers
     and trailers are at most `MAX_HEAD_BYTES`, its head arrives within `HEAD_DEADLINE_S` of the
@@ -65,6 +66,7 @@ class ClientConnection(asyncio.Protocol):
         self._write_deadline_s = write_deadline_s
         self._loop = _loop or asyncio.get_running_loop()
         self._parser = RequestParser(self)
+        self._pressure = Pressure()
         self._exchange: Exchange | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._read_at = self._received_at = 0.0
@@ -93,10 +95,12 @@ class ClientConnection(asyncio.Protocol):
 
     @override
     def pause_writing(self) -> None:
+        self._pressure.begin()
         self._outflow.pause_writing()
 
     @override
     def resume_writing(self) -> None:
+        self._pressure.end()
         self._outflow.resume_writing()
 
     @override
@@ -183,7 +187,11 @@ class ClientConnection(asyncio.Protocol):
             "raw_path": head.path,
             "query_string": head.query,
             "headers": head.headers,
-            "state": {**self._app_state, "received_at": self._received_at},
+            "state": {
+                **self._app_state,
+                "received_at": self._received_at,
+                "pressure": self._pressure,
+            },
         }
 
     def _on_over(self) -> None:
