@@ -17,7 +17,9 @@ MOST_BUSY = 0.85
 MOST_KV = 0.90
 TTFT_SHARE = 0.90
 _ROUNDS = 12
-_HALVINGS = 24
+_SETTLED_ROWS = 1e-3
+_CLOSE = 1e-3
+_LEAST_RPS = 1e-4
 _MOST_RPS = 1e4
 
 
@@ -88,7 +90,9 @@ def steady_state(plant: Plant, terms: Terms, rps: float) -> State:
         busy = per_ms * work.prompt_mean * work.computed_share / speed
         mixed = min(1.0, busy)
         gap_ms = 1.0 / (mixed / full_ms + (1.0 - mixed) / decode_ms)
-        rows = min(float(terms.running_seqs), per_ms * work.output_mean * gap_ms)
+        before, rows = rows, min(float(terms.running_seqs), per_ms * work.output_mean * gap_ms)
+        if abs(rows - before) < _SETTLED_ROWS:
+            break
     ttft_ms = _ttft_ms(plant, terms, rows, busy, speed)
     return State(
         rows=rows, busy=busy, full_ms=full_ms, decode_ms=decode_ms,
@@ -146,7 +150,7 @@ def capacity_rps(plant: Plant, terms: Terms) -> tuple[float, Bound | None]:
     while high < _MOST_RPS and bound(plant, terms, steady_state(plant, terms, high)) is None:
         low, high = high, 2 * high
     limit: Bound | None = None
-    for _ in range(_HALVINGS):
+    while high - low > max(_LEAST_RPS, _CLOSE * high):
         middle = (low + high) / 2
         broken = bound(plant, terms, steady_state(plant, terms, middle))
         if broken is None:

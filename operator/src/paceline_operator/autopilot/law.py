@@ -54,10 +54,18 @@ class Law:
 
     def step_ms(self, load: StepLoad) -> float:
         """Predicted time of one step."""
+        return self.time_ms(
+            load.prefill_tokens, load.decode_rows, load.kv_tokens, load.chunk_context
+        )
+
+    def time_ms(
+        self, prefill_tokens: float, decode_rows: float, kv_tokens: float, chunk_context: float
+    ) -> float:
+        """The same of bare figures: capacity is searched for with thousands of steps a tick."""
         return (
             self.base_ms
-            + self.per_prefill_token_ms * load.prefill_tokens
-            + self.per_decode_row_ms * load.decode_rows
-            + self.per_kv_token_ms * load.kv_tokens
-            + self.per_chunk_context_ms * load.chunk_context
+            + self.per_prefill_token_ms * prefill_tokens
+            + self.per_decode_row_ms * decode_rows
+            + self.per_kv_token_ms * kv_tokens
+            + self.per_chunk_context_ms * chunk_context
         )

@@ -34,11 +34,12 @@ class Plant:
 
     def decode_ms(self, rows: float, kv_tokens: float | None = None) -> float:
         """A step that only decodes."""
-        return self.decode.step_ms(self._rows(rows, kv_tokens))
+        resident = rows * self.kv_per_row if kv_tokens is None else kv_tokens
+        return self.decode.law.time_ms(0.0, rows, resident, 0.0)
 
     def full_ms(self, budget: float, rows: float | None = None) -> float:
         """A step that uses the whole budget, decodes first."""
-        return self.prefill.step_ms(self._full(budget, rows))
+        return self.prefill.law.time_ms(*self._shares(budget, rows))
 
     def uncertainty(self, budget: float) -> float:
         """Relative standard deviation of `full_ms`."""
@@ -57,27 +58,32 @@ class Plant:
         """Share of a target to keep free for the spread of single steps."""
         return min(MOST_RESERVED, _Z95 * self.prefill.noise_share)
 
+    @cached_property
     def kv_per_row(self) -> float:
         """Resident KV tokens of one decoding sequence."""
         return self.workload.prompt_mean + self.workload.output_mean / 2
 
     def _rows(self, rows: float, kv_tokens: float | None) -> StepLoad:
-        resident = rows * self.kv_per_row() if kv_tokens is None else kv_tokens
+        resident = rows * self.kv_per_row if kv_tokens is None else kv_tokens
         return StepLoad(decode_rows=rows, kv_tokens=resident)
 
     def _full(self, budget: float, rows: float | None) -> StepLoad:
+        prefill, decoding, resident, context = self._shares(budget, rows)
+        return StepLoad(
+            prefill_tokens=prefill,
+            decode_rows=decoding,
+            kv_tokens=resident,
+            chunk_context=context,
+        )
+
+    def _shares(self, budget: float, rows: float | None) -> tuple[float, float, float, float]:
         """Full steps at the present 95th percentile of rows and KV, or at given rows."""
         work = self.workload
         decoding = work.rows_p95 if rows is None else rows
         decoding = min(decoding, budget - 1.0)
         prefill = budget - decoding
-        resident = work.kv_p95 if rows is None else rows * self.kv_per_row()
-        return StepLoad(
-            prefill_tokens=prefill,
-            decode_rows=decoding,
-            kv_tokens=resident,
-            chunk_context=prefill * (work.context or work.prompt_mean / 2),
-        )
+        resident = work.kv_p95 if rows is None else rows * self.kv_per_row
+        return prefill, decoding, resident, prefill * (work.context or work.prompt_mean / 2)
 
 
 def build_plant(memory: Memory, prior: Prior, workload: Workload) -> Plant:

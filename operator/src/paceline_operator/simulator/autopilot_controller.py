@@ -10,12 +10,13 @@ from paceline_operator.autopilot import pilot
 from paceline_operator.autopilot.decision import Decision, SetReplicas, SetTunables, Tick
 from paceline_operator.autopilot.fleet import FleetObservation, Tunables
 from paceline_operator.autopilot.memory import Memory, dump_memory, load_memory
+from paceline_operator.autopilot.pilot import EARLY_S
 from paceline_operator.autopilot.policy import Policy
 from paceline_operator.simulator.controller import Orders
 
 
 class AutopilotController:
-    """Asked at every scrape, as the operator asks it.
+    """Asked when a loop is due; the operator asks more often, and hears nothing in between.
 
     Args:
         policy: Objectives, autonomy and limits.
@@ -35,8 +36,8 @@ class AutopilotController:
 
     @property
     def next_due_s(self) -> float:
-        """Always: it learns from every slice, and knows itself which loop is due."""
-        return -inf
+        """When the first of its loops is due."""
+        return -inf if self.last_tick is None else self.last_tick.next_due_s - EARLY_S
 
     def decide(self, fleet: FleetObservation, now_s: float) -> Orders:
         """What it wants, from what is seen of the fleet."""
