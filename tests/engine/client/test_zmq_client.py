@@ -171,9 +171,10 @@ async def test_an_abort_ends_the_stream_and_frees_the_blocks() -> None:
         stream = submit(client, request(1, max_tokens=200))
         first = await anext(stream)
         assert first.finish_reason is None
+        other = submit(client, request(2, max_tokens=200))
+        client.abort(1, 77, 2)
         client.abort(1)
-        client.abort(1)
-        client.abort(77)
+        assert [output.finish_reason for output in await collect(other)] == [FinishReason.ABORT]
         assert [output.finish_reason for output in await collect(stream)][-1] is FinishReason.ABORT
         await eventually(lambda: client.state.kv_blocks_held == 0)
 

@@ -75,8 +75,8 @@ class EngineClient(Protocol):
         """
         ...
 
-    def abort(self, request_id: int) -> None:
-        """Withdraws a request; its iterator ends with `FinishReason.ABORT`.
+    def abort(self, *request_ids: int) -> None:
+        """Withdraws requests together; the iterator of each ends with `FinishReason.ABORT`.
 
         Unknown and ended ids are ignored.
         """

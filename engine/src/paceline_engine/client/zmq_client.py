@@ -195,13 +195,15 @@ class ZmqEngineClient:
         self._streams |= streams
         return tuple(streams.values())
 
-    def abort(self, request_id: int) -> None:
+    def abort(self, *request_ids: int) -> None:
         """See `EngineClient`."""
-        stream = self._streams.pop(request_id, None)
-        if stream is None:
-            return
-        stream.put(TokenOutput(request_id, (), FinishReason.ABORT))
-        self._send(AbortRequests(request_ids=(request_id,)))
+        streams = {each: self._streams.pop(each, None) for each in request_ids}
+        open_ids = tuple(each for each, stream in streams.items() if stream is not None)
+        for request_id, stream in streams.items():
+            if stream is not None:
+                stream.put(TokenOutput(request_id, (), FinishReason.ABORT))
+        if open_ids:
+            self._send(AbortRequests(request_ids=open_ids))
 
     async def apply_tunables(
         self,

@@ -55,7 +55,7 @@ class Answer(Response):
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._call:
+        async with self._call:
             watcher = asyncio.create_task(_on_leave(receive, self._call))
             try:
                 await self._write(self._to_reader(send, scope["state"]["is_gone"]))
@@ -95,8 +95,7 @@ class WholeAnswer(Answer):
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
-        for index, outputs in pieces.items():
-            self._call.written(index, outputs[-1])
+        await self._call.all_written({index: outputs[-1] for index, outputs in pieces.items()})
 
     async def _body(self, pieces: Mapping[int, Sequence[Piece]]) -> bytes:
         return await self._shape.whole(await self._call.chosen(pieces), self._call.usage)

@@ -1,18 +1,23 @@
-"""One HTTP call to a generating route: its choices, admitted together, run side by side."""
+"""One HTTP call to a generating route: its choices, admitted together, run side by side.
+
+A call may have thousands of choices. Whatever is done for each of them is done for some at a
+time, with a turn of the event loop between, so that no other call's stream waits.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from paceline_engine.server.answer_wire import PromptTokensDetails, Usage
 from paceline_engine.server.caller import Caller
 from paceline_engine.server.choices import BadWords, Choice, Prompt, most_output, plan_choices
 from paceline_engine.server.errors import UnservableSettingsError
 from paceline_engine.server.gate import Gate
-from paceline_engine.server.generation import Generation, Order
+from paceline_engine.server.generation import AbandonedError, Generation, Order
+from paceline_engine.server.merge import Indexed, Merge
 from paceline_engine.server.opening import PromptScores, PromptView
 from paceline_engine.server.piece import Piece, best, join
 from paceline_engine.server.request_meter import Stall
@@ -21,11 +26,11 @@ from paceline_engine.server.service import Service
 from paceline_engine.server.stop_automaton import StopAutomaton
 from paceline_engine.server.ticket import Ask, Ticket
 
-Indexed = tuple[int, Piece]
+CHOICES_A_TURN: Final = 64  # of the event loop, or the choices of one prompt
 
 
 class Call:
-    """Checked prompts of one call; used as a context manager around their run.
+    """Checked prompts of one call; used as an asynchronous context manager around their run.
 
     Args:
         service: Engine and meters.
@@ -59,6 +64,9 @@ class Call:
         self._bad_words = bad_words
         self._stops = stops or StopAutomaton(body.stop)
         self._generations: list[Generation] = []
+        self._closed = 0
+        self._merge = Merge()
+        self._starting: asyncio.Task[None] | None = None
         self._pressed_s = 0.0
         self._stall = Stall()
         self._unfinished = "error"
@@ -84,7 +92,7 @@ class Call:
         prompt, output = generation.prompt_tokens, generation.shown_with(piece)
         return Usage(prompt_tokens=prompt, completion_tokens=output, total_tokens=prompt + output)
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         """Admits all choices, or none.
 
         Raises:
@@ -96,15 +104,15 @@ class Call:
         tenant = self._caller.cache_scope.tenant
         tickets = Gate(self._service).enter(asks, self._body.tier, tenant)
         try:
-            self._begin(tickets)
+            await self._begin(tickets)
         except BaseException:
-            self._close()
+            self._close_rest()
             for ticket in tickets:
                 ticket.end()
             raise
         return self
 
-    def _begin(self, tickets: Sequence[Ticket]) -> None:
+    async def _begin(self, tickets: Sequence[Ticket]) -> None:
         choices = plan_choices(
             self._body,
             self._prompts,
@@ -116,25 +124,52 @@ class Call:
         for choice, ticket in zip(choices, tickets, strict=True):
             if choice.index == 0:
                 view = self._view(choice.prompt)
+                if self._generations and not len(self._generations) % self._turn:
+                    await asyncio.sleep(0)
             self._generations.append(self._generation(choice, ticket, view))
 
-    def __exit__(
+    async def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._close()
+        try:
+            for _ in range(0, len(self._generations), self._turn):
+                self._close_some()
+                await asyncio.sleep(0)
+        finally:
+            self._close_rest()
 
-    def _close(self) -> None:
-        for generation in self._generations:
-            generation.close(self._unfinished)
+    def _close_rest(self) -> None:
+        while self._closed < len(self._generations):
+            self._close_some()
+
+    def _close_some(self) -> None:
+        """Ends the next few choices."""
+        if self._starting is not None:
+            self._starting.cancel()
+        some = slice(self._closed, self._closed + self._turn)
+        self._closed = some.stop
+        self._merge.stop(some)
+        unfinished = [each for each in self._generations[some] if each.is_open]
+        self._service.client.abort(*(each.request_id for each in unfinished))
+        outcome = "abort" if self.left.is_set() else self._unfinished
+        for each in self._generations[some]:
+            each.close(outcome)
+
+    @property
+    def _turn(self) -> int:
+        """Choices at a time: those of whole prompts, which the engine takes and drops together."""
+        return max(1, CHOICES_A_TURN // self._body.candidates) * self._body.candidates
 
     def cancel(self) -> None:
-        """The client has left."""
+        """The client has left: `pieces` ends, and whoever iterates over it leaves the context."""
         self.left.set()
-        for generation in self._generations:
-            generation.cancel()
+        if len(self._generations) == 1:
+            self._generations[0].cancel()
+        else:
+            self._merge.fail(AbandonedError())
 
     def handed(self, index: int, piece: Piece) -> None:
         """A piece, written, is about to be handed to the connection."""
@@ -151,6 +186,13 @@ class Call:
         self._pressed_s = pressed_s
         self._generations[index].written(piece)
 
+    async def all_written(self, lasts: Mapping[int, Piece]) -> None:
+        """A whole answer has been passed on, with these last pieces of its outputs."""
+        for count, (index, piece) in enumerate(lasts.items(), 1):
+            self.written(index, piece)
+            if not count % CHOICES_A_TURN:
+                await asyncio.sleep(0)
+
     async def pieces(self) -> AsyncIterator[Indexed]:
         """Pieces of all outputs as they come, each with its output's index.
 
@@ -158,19 +200,34 @@ class Call:
             AbandonedError: `cancel` was called.
             ApiError: The engine failed, or cannot do what the body asks.
         """
+        outputs = len(self._generations)
         try:
-            self._submit()
-            async for indexed in _merge(self._generations):
+            if outputs == 1:
+                self._generations[0].submit(())
+                async for piece in self._generations[0].pieces():
+                    yield 0, piece
+                return
+            self._starting = asyncio.create_task(self._start())
+            async for indexed in self._merge.pieces(outputs):
+                if self.left.is_set():
+                    raise AbandonedError
                 yield indexed
         except UnservableSettingsError:
             self._unfinished = "invalid"
             raise
 
-    def _submit(self) -> None:
+    async def _start(self) -> None:
         choices = self._body.candidates
-        for at in range(0, len(self._generations), choices):
-            first, *others = self._generations[at : at + choices]
-            first.submit(others)
+        try:
+            for at in range(0, len(self._generations), choices):
+                if at and not at % self._turn:
+                    await asyncio.sleep(0)
+                first, *others = family = self._generations[at : at + choices]
+                first.submit(others)
+                for each in family:
+                    self._merge.follow(each.pieces())
+        except Exception as error:  # noqa: BLE001 raised by whoever iterates over the pieces
+            self._merge.fail(error)
 
     async def chosen(self, pieces: Mapping[int, Sequence[Piece]]) -> list[Piece]:
         """The whole answer's choices from all pieces of all outputs: the best of each prompt.
@@ -220,32 +277,3 @@ class Call:
             stall=self._stall,
         )
         return Generation(self._service, ticket, order)
-
-
-async def _merge(generations: Sequence[Generation]) -> AsyncIterator[Indexed]:
-    if len(generations) == 1:
-        async for piece in generations[0].pieces():
-            yield 0, piece
-        return
-    queue: asyncio.Queue[Indexed | Exception] = asyncio.Queue()
-
-    async def pump(index: int, generation: Generation) -> None:
-        try:
-            async for piece in generation.pieces():
-                queue.put_nowait((index, piece))
-        except Exception as error:  # noqa: BLE001 handed to the consumer, which raises it
-            queue.put_nowait(error)
-
-    pumps = [asyncio.create_task(pump(*each)) for each in enumerate(generations)]
-    running = len(pumps)
-    try:
-        while running:
-            item = await queue.get()
-            if isinstance(item, Exception):
-                raise item
-            running -= item[1].finish_reason is not None
-            yield item
-    finally:
-        for each in pumps:
-            each.cancel()
-        await asyncio.gather(*pumps, return_exceptions=True)

@@ -220,6 +220,11 @@ class Generation:
             self._is_open = False
             self._meter.complete(piece.finish_reason)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has neither been passed on to its end nor closed."""
+        return self._is_open
+
     def cancel(self) -> None:
         """The client has left: `pieces` ends with an `AbandonedError`."""
         self._has_left = True
