@@ -10,8 +10,6 @@ from starlette.responses import Response
 from paceline_engine.server.errors import (
     ApiError,
     BadRequestError,
-    BodyTimeoutError,
-    BodyTooLargeError,
     InternalError,
     MethodNotAllowedError,
     NotFoundError,
@@ -19,11 +17,10 @@ from paceline_engine.server.errors import (
 
 
 def error_response(error: ApiError) -> Response:
-    """Answer of a refusal; an unread body makes the connection useless."""
-    headers = dict(error.headers())
-    if isinstance(error, BodyTooLargeError | BodyTimeoutError):
-        headers["connection"] = "close"
-    return Response(error.body(), error.status, headers=headers, media_type="application/json")
+    """Answer of a refusal."""
+    return Response(
+        error.body(), error.status, headers=error.headers(), media_type="application/json"
+    )
 
 
 def bare_app(title: str) -> FastAPI:

@@ -102,12 +102,20 @@ class RequestParser:
         _check_size(self._bare_bytes)
 
     def _feed(self, data: bytes) -> None:
+        upgrade_at = self._read_to_upgrade(data)
+        if upgrade_at is not None:
+            self._ignore_upgrade(data[upgrade_at:])
+
+    def _read_to_upgrade(self, data: bytes) -> int | None:
+        """Reads; returns where it stopped because a client asked for another protocol."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._ignore_upgrade(data[upgrade.args[0] :])
+            offset: int = upgrade.args[0]
+            return offset
         except httptools.HttpParserError as error:
             raise _cause(error) from error
+        return None
 
     def _ignore_upgrade(self, rest: bytes) -> None:
         """Reads the request again as one that asks for no upgrade: this parser skips its body."""

@@ -29,8 +29,8 @@ class ServerSettings:
             writes none.
         max_body_bytes: Largest request body.
         body_deadline_seconds: How long a client may take to send a body; then 408.
-        write_deadline_seconds: How long a client may leave its answer unread; then the call
-            ends as if the client had left.
+        write_deadline_seconds: How long a client may take next to nothing of its answer; then
+            the call ends as if the client had left.
     """
 
     model_name: str
