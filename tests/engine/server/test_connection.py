@@ -28,7 +28,7 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
         message = await receive()
         size, more = size + len(message.get("body", b"")), message.get("more_body", False)
     if scope["path"] == "/slow":
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.3)
     text = b"%d" % size
     headers = [(b"content-length", b"%d" % len(text))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -294,6 +294,11 @@ async def test_a_refusal_reaches_a_client_that_sends(*, is_chunked: bool) -> Non
         assert (status, headers[b"connection"], body) == (401, b"close", b"no")
 
 
+async def next_message(receive: Receive) -> str:
+    kind: str = (await receive())["type"]
+    return kind
+
+
 class Large:
     """Answers with more than the system buffers, and notes whether the client had it."""
 
@@ -303,7 +308,9 @@ class Large:
         self.is_gone: bool | None = None
         self.ended = asyncio.Event()
 
-    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        self.leaving = asyncio.create_task(next_message(receive))
         headers = [(b"content-length", b"%d" % self.size)]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": bytes(self.size)})
@@ -336,8 +343,10 @@ async def test_a_slow_reader_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
             assert app.is_gone is None or got > app.size / 4
             got += len(await streams[0].readexactly(500_000))
             await asyncio.sleep(0.02)
+            assert app.is_gone is False or not app.leaving.done()
         await app.ended.wait()
         assert app.is_gone is False
+        assert await app.leaving == "http.disconnect"
 
 
 async def test_pressure_is_the_time_in_which_the_client_reads_nothing() -> None:
