@@ -78,6 +78,7 @@ class ClientConnection(asyncio.Protocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._transport = transport
+        self._ours, self._theirs = get_local_addr(transport), get_remote_addr(transport)
         self._outflow = Outflow(
             transport, self._write_deadline_s, on_close=self._finish, on_unread=self._cut
         )
@@ -178,8 +179,8 @@ class ClientConnection(asyncio.Protocol):
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": head.http_version,
-            "server": get_local_addr(self._transport),
-            "client": get_remote_addr(self._transport),
+            "server": self._ours,
+            "client": self._theirs,
             "scheme": "http",
             "method": head.method,
             "root_path": "",
