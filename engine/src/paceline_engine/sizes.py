@@ -14,6 +14,7 @@ from paceline_engine.runner.memory_room import (
     InsufficientMemoryError,
     plan_simulated,
 )
+from paceline_engine.server.body_room import planned_bytes
 from paceline_engine.server.flags import Flag
 from paceline_engine.server.memory_watch import resident_bytes
 from paceline_engine.server.options import ServeOptions
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 SIMULATED_MODEL_LEN: Final = 8192
 SIMULATED_KV_BYTES_PER_TOKEN: Final = 128 * 1024  # Llama-3-8B in 16 bit
 
-# What the server process takes beyond its start: connections, buffers, sample windows.
+# What the server process takes beyond its start and bodies: connections, buffers, windows.
 SERVER_GROWTH_BYTES: Final = 32 * MIB
 
 
@@ -54,6 +55,7 @@ class _Usable:
 
     limit: MemoryLimit
     resident_bytes: int
+    body_bytes: int
 
     @property
     def usable_bytes(self) -> int:
@@ -61,7 +63,7 @@ class _Usable:
 
     @property
     def server_bytes(self) -> int:
-        return self.resident_bytes + SERVER_GROWTH_BYTES
+        return self.resident_bytes + SERVER_GROWTH_BYTES + self.body_bytes
 
     def planned(self, plan: MemoryPlan) -> PlannedMemory:
         return PlannedMemory(plan=plan, limit=self.limit, usable_bytes=self.usable_bytes)
@@ -85,7 +87,7 @@ def simulated_sizes(options: ServeOptions, model: ModelConfig | None) -> Sizes:
         capacity = options.kv_cache_memory // bytes_per_token
     blocks = capacity // options.block_size
     _check_holds_one(blocks, model_len, options.block_size, bytes_per_token)
-    usable = _look()
+    usable = _look(options)
     try:
         plan = plan_simulated(
             available_bytes=usable.usable_bytes,
@@ -119,7 +121,7 @@ def real_sizes(
     blocks = None if wanted is None else blocks_in(wanted, model, options.block_size)
     if blocks is not None:
         _check_holds_one(blocks, model_len, options.block_size, model.kv_bytes_per_token)
-    usable = _look()
+    usable = _look(options)
     try:
         plan = plan_memory(
             model,
@@ -137,8 +139,12 @@ def real_sizes(
     return Sizes(max_model_len=model_len, memory=usable.planned(plan))
 
 
-def _look() -> _Usable:
-    return _Usable(limit=nearest_limit(), resident_bytes=resident_bytes())
+def _look(options: ServeOptions) -> _Usable:
+    return _Usable(
+        limit=nearest_limit(),
+        resident_bytes=resident_bytes(),
+        body_bytes=planned_bytes(options.max_body_bytes),
+    )
 
 
 def _model_len(options: ServeOptions, context_length: int) -> int:

@@ -3,8 +3,9 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -125,8 +126,9 @@ class _Port:
     def check_key(self, request: Request) -> None:
         """Anyone may."""
 
-    async def read(self, model: Any, request: Request) -> Any:
-        return parse_body(model, await request.body(), self.context)
+    @asynccontextmanager
+    async def body(self, model: Any, request: Request) -> AsyncIterator[Any]:
+        yield parse_body(model, await request.body(), self.context)
 
 
 def routes_app(

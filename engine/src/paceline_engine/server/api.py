@@ -87,28 +87,30 @@ class _Routes:
     async def completions(self, request: Request) -> Response:
         """POST /v1/completions."""
         self._open(request)
-        body = await self._port.read(CompletionRequest, request)
-        caller = self._check(request, body)
-        raw = raw_prompts(body)
-        self._gate.check_room(len(raw), body.candidates, body.tier)
-        prompts = await encode_prompts(
-            raw,
-            self._service.tokenizer,
-            self._port.context,
-            add_special=body.add_special_tokens is not False,
-        )
-        shape = CompletionShape(self._head(body), self._view(body))
-        return await self._answer(request, caller, body, prompts, shape)
+        async with self._port.body(CompletionRequest, request, self._gate.redirect_unread) as body:
+            caller = self._check(request, body)
+            raw = raw_prompts(body)
+            self._gate.check_room(len(raw), body.candidates, body.tier)
+            prompts = await encode_prompts(
+                raw,
+                self._service.tokenizer,
+                self._port.context,
+                add_special=body.add_special_tokens is not False,
+            )
+            shape = CompletionShape(self._head(body), self._view(body))
+            return await self._answer(request, caller, body, prompts, shape)
 
     async def chat(self, request: Request) -> Response:
         """POST /v1/chat/completions."""
         self._open(request)
-        body = await self._port.read(ChatRequest, request)
-        caller = self._check(request, body)
-        self._gate.check_room(1, body.candidates, body.tier)
-        prompt = await chat_prompt(body, body.messages, self._service.tokenizer, self._port.context)
-        shape = ChatShape(self._head(body), self._view(body))
-        return await self._answer(request, caller, body, [prompt], shape)
+        async with self._port.body(ChatRequest, request, self._gate.redirect_unread) as body:
+            caller = self._check(request, body)
+            self._gate.check_room(1, body.candidates, body.tier)
+            prompt = await chat_prompt(
+                body, body.messages, self._service.tokenizer, self._port.context
+            )
+            shape = ChatShape(self._head(body), self._view(body))
+            return await self._answer(request, caller, body, [prompt], shape)
 
     async def models(self, request: Request) -> Response:
         """GET /v1/models."""

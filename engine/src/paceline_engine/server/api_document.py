@@ -35,7 +35,7 @@ _ERRORS: Final = {
     413: "The body is too large.",
     429: "Too much waits already; come again after `Retry-After` seconds.",
     500: "A defect, or the engine failed on this request.",
-    503: "Loading, draining or dead; come again after `Retry-After` seconds.",
+    503: "Loading, draining, dead or short of room for bodies; come again after `Retry-After` s.",
 }
 _ERROR: Final[Json] = {
     "type": "object",
@@ -68,7 +68,7 @@ _HEADERS: Final[list[Json]] = [
     },
 ]
 _GENERATING: Final = (400, 401, 404, 408, 413, 429, 500, 503)
-_TOKENIZING: Final = (400, 401, 404, 408, 413)
+_TOKENIZING: Final = (400, 401, 404, 408, 413, 503)
 
 
 def describe(title: str, vocab_size: int) -> bytes:

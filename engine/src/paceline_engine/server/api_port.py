@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import msgspec
@@ -11,8 +13,9 @@ from starlette.responses import Response
 
 from paceline_engine.server.access import TokenFile, given_token
 from paceline_engine.server.body import read_body
+from paceline_engine.server.body_room import BodyRoom, Held, room_bytes
 from paceline_engine.server.contents import check_contents
-from paceline_engine.server.errors import UnauthorizedError
+from paceline_engine.server.errors import UnauthorizedError, UnavailableError
 from paceline_engine.server.service import Service
 from paceline_engine.server.tokenize_wire import most_ids
 from paceline_engine.server.uncollected import uncollected
@@ -32,6 +35,7 @@ class ApiPort:
     def __init__(self, service: Service, keys: TokenFile | None) -> None:
         self.service = service
         self._keys = keys
+        self._room = BodyRoom(room_bytes(service.settings.max_body_bytes))
 
     @property
     def model_name(self) -> str:
@@ -54,15 +58,43 @@ class ApiPort:
         if not self._keys.accepts(given_token(request.headers)):
             raise UnauthorizedError("the API key is missing or wrong")
 
-    async def read(self, model: type[Body], request: Request) -> Body:
-        """Reads and checks a body.
+    @asynccontextmanager
+    async def body(
+        self,
+        model: type[Body],
+        request: Request,
+        on_no_room: Callable[[UnavailableError], None] | None = None,
+    ) -> AsyncIterator[Body]:
+        """Reads and checks a body; it has its room until the context is left.
+
+        Args:
+            model: Its form.
+            request: Whose it is.
+            on_no_room: Told that it was refused for other bodies.
 
         Raises:
-            ApiError: Too large, too slow, too much in it, or not of the model's form.
+            ApiError: Too large, too slow, too much in it, or not of the model's form; no room.
             ClientDisconnect: The client left while it sent.
         """
+        with self._room.hold() as held:
+            try:
+                raw = await self._raw(request, held)
+            except UnavailableError as refusal:
+                if on_no_room is not None:
+                    on_no_room(refusal)
+                raise
+            body = self._parsed(model, raw)
+            del raw
+            yield body
+
+    async def _raw(self, request: Request, held: Held) -> bytes:
         settings = self.service.settings
-        raw = await read_body(request, settings.max_body_bytes, settings.body_deadline_seconds)
+        return await read_body(
+            request, settings.max_body_bytes, settings.body_deadline_seconds, held
+        )
+
+    def _parsed(self, model: type[Body], raw: bytes) -> Body:
+        settings = self.service.settings
         check_contents(raw, max(settings.max_queued_tokens, most_ids(self.context)))
         with uncollected():
             return parse_body(model, raw, self.context)

@@ -37,6 +37,10 @@ class Gate:
             self._service.metering.redirect(str(refusal.code), tier, requests)
             raise
 
+    def redirect_unread(self, refusal: UnavailableError) -> None:
+        """Counts a call that was turned away before its body was read: another replica serves."""
+        self._service.metering.redirect(str(refusal.code), None)
+
     def check_room(self, prompts: int, choices: int = 1, tier: Tier = Tier.INTERACTIVE) -> None:
         """Whether the requests of a call may wait, before its prompts are tokenised.
 

@@ -92,7 +92,8 @@ MOMENT_TERMS = moment_terms()
 
 OUTCOMES = ("stop", "length", "abort", "gone", "invalid", "error")  # requests_total
 OVERLOAD_REASONS = ("queued_requests", "queued_tokens", "projected_kv", "queue_delay")
-REDIRECT_REASONS = ("draining", "not_ready")
+BODIES = "bodies"
+REDIRECT_REASONS = ("draining", "not_ready", BODIES)
 NEVER_FITS = "never_fits"
 REJECTION_REASONS = (*OVERLOAD_REASONS, *REDIRECT_REASONS, NEVER_FITS)
 UNREAD = "unread"  # tier of what was turned away before its body was read

@@ -45,28 +45,28 @@ class TokenizeRoutes:
     async def tokenize(self, request: Request) -> Response:
         """POST /tokenize."""
         self._port.check_key(request)
-        body = await self._port.read(TokenizeRequest, request)
-        check_model(body.model, self._port.model_name)
-        if not exceeds(body, LONG_TEXT_CHARS):
-            self._check_extent(body)
-            return self._told(body, await self._counted_ids(body))
-        async with self._long.take(request) as turn:
-            await asyncio.to_thread(self._check_extent, body)
-            turn.check()
-            ids = await self._counted_ids(body)
-            turn.check()
-            return await asyncio.to_thread(self._told, body, ids)
+        async with self._port.body(TokenizeRequest, request) as body:
+            check_model(body.model, self._port.model_name)
+            if not exceeds(body, LONG_TEXT_CHARS):
+                self._check_extent(body)
+                return self._told(body, await self._counted_ids(body))
+            async with self._long.take(request) as turn:
+                await asyncio.to_thread(self._check_extent, body)
+                turn.check()
+                ids = await self._counted_ids(body)
+                turn.check()
+                return await asyncio.to_thread(self._told, body, ids)
 
     async def detokenize(self, request: Request) -> Response:
         """POST /detokenize."""
         self._port.check_key(request)
-        body = await self._port.read(DetokenizeRequest, request)
-        check_model(body.model, self._port.model_name)
-        check_ids(body.tokens, self._port.service.tokenizer.vocab_size, "tokens")
-        if len(body.tokens) < LONG_TEXT_CHARS:
-            return self._untold(body)
-        async with self._long.take(request):
-            return await asyncio.to_thread(self._untold, body)
+        async with self._port.body(DetokenizeRequest, request) as body:
+            check_model(body.model, self._port.model_name)
+            check_ids(body.tokens, self._port.service.tokenizer.vocab_size, "tokens")
+            if len(body.tokens) < LONG_TEXT_CHARS:
+                return self._untold(body)
+            async with self._long.take(request):
+                return await asyncio.to_thread(self._untold, body)
 
     def _check_extent(self, body: TokenizeRequest) -> None:
         """Refuses what has too many tokens, by its bytes, before it is encoded."""

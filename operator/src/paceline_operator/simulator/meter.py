@@ -32,7 +32,7 @@ from paceline_operator.simulator.tally import Tally
 
 JUDGED = (Latency.TTFT, Latency.ITL, Latency.TPOT, Latency.E2E)
 """Latencies that objectives are about: told by tier."""
-NO_LOAD = frozenset({"draining", "not_ready", "never_fits"})
+NO_LOAD = frozenset({"draining", "not_ready", "bodies", "never_fits"})
 """Refusals that are neither load nor samples: another replica serves it, or none ever can."""
 
 
