@@ -105,3 +105,25 @@ def test_decoding_that_is_too_slow_asks_for_a_replica_and_leaves_the_budget() ->
     hold = itl_feedback(situation(seen(140, 200, good=20)))
     assert hold is not None
     assert (hold.holds, hold.reason) == (True, Reason.ITL_DECODE_BOUND)
+
+
+def test_a_cap_that_wavers_moves_no_budget() -> None:
+    """Down only once half of the margin is gone: 95 ms of a target of 100 with 10 % kept free."""
+    held, cut = 0, 0
+    for budget in range(112, 2048, 16):
+        knobs = Tunables(max_num_batched_tokens=budget, max_num_running_seqs=64)
+        s = situation(seen(20, 50, good=99, desired_tunables=knobs))
+        assert s.cap is not None
+        if budget <= s.cap:
+            continue
+        full_ms = s.plant.full_ms(budget)
+        move = above_cap(s)
+        if full_ms <= 100 * (1 - s.margin / 2):
+            held += 1
+            assert move is None
+        else:
+            cut += 1
+            assert move is not None
+            assert move.after == s.cap
+    assert held > 0
+    assert cut > 0

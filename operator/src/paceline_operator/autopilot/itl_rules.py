@@ -13,7 +13,6 @@ from paceline_operator.autopilot.knob_moves import budget_move, hold, seqs_move,
 from paceline_operator.autopilot.move import Move
 from paceline_operator.autopilot.situation import Situation
 
-DEAD_BAND = 0.10
 CUT_FACTOR = 0.75
 CUT_COOLDOWN_S = 20.0
 SQUEEZE_LASTS_S = 30.0
@@ -77,7 +76,7 @@ def above_cap(s: Situation) -> Move | None:
         return None  # not even the floor fits: only measured trouble is worth the throughput
     if not (s.model_trusted or (s.model_usable and _surely_breaks(s, now))):
         return None
-    if now - cap < DEAD_BAND * now and not s.itl_violated:
+    if not s.itl_violated and _within_half_margin(s, now):
         return None
     reason = Reason.ITL_PREFILL_BOUND if s.itl_violated else Reason.ABOVE_MODEL_CAP
     guard = Reason.AT_FLOOR if cap == s.ladder().floor else None
@@ -87,6 +86,15 @@ def above_cap(s: Situation) -> Move | None:
         f"{step_text(s, cap)}."
     )
     return budget_move(s, cap, reason, message, guard=guard)
+
+
+def _within_half_margin(s: Situation, budget: int) -> bool:
+    """Whether full steps only use up some of the margin: where the cap wavers, so would the budget.
+
+    A raise goes to the cap at most, a cut waits until half of what is kept free is gone.
+    """
+    allowed_ms = (1 - s.margin / 2) * (s.itl_target_ms or 0.0)
+    return s.plant.full_ms(budget) <= allowed_ms
 
 
 def itl_feedback(s: Situation) -> Move | None:

@@ -11,6 +11,9 @@ from paceline_operator.autopilot.window import Counter, Latency, StepClass, Wind
 _Z95 = 1.645
 _LOAD_WINDOW_S = 60.0
 _SHAPE_WINDOW_S = 300.0
+_CHANGED_WITHIN_S = (30.0, 60.0, 120.0)
+_CHANGED_SIGMAS = 4.0
+_LEAST_REQUESTS = 20.0
 _ENOUGH_FINISHED = 5
 _TOKENS_ASSUMED = 128.0
 
@@ -58,7 +61,7 @@ class Workload:
 
 def observe(fleet: FleetObservation) -> Workload:
     """The workload behind the fleet's slices."""
-    shape, load = fleet.last(_SHAPE_WINDOW_S), fleet.last(_LOAD_WINDOW_S)
+    shape, load = _shape_window(fleet), fleet.last(_LOAD_WINDOW_S)
     decoding = load.moments(StepClass.DECODE_ONLY, StepClass.MIXED)
     prompts = shape.histogram(Latency.PROMPT_TOKENS)
     mean = _prompt_mean(shape)
@@ -75,6 +78,32 @@ def observe(fleet: FleetObservation) -> Workload:
         steps=decoding.count,
         requests=shape.count(Counter.REQUESTS_RECEIVED),
     )
+
+
+def _shape_window(fleet: FleetObservation) -> Window:
+    """The last five minutes, or what came since requests have become others.
+
+    A change is one that chance does not explain, of the prompts' length or of what the prefix
+    cache holds of them: what came before it says nothing about what must be carried now.
+    """
+    usual = fleet.last(_SHAPE_WINDOW_S)
+    for span_s in _CHANGED_WITHIN_S:
+        lately = fleet.last(span_s)
+        if _differs(lately, usual):
+            return lately
+    return usual
+
+
+def _differs(lately: Window, usual: Window) -> bool:
+    requests = lately.count(Counter.REQUESTS_RECEIVED)
+    if requests < _LEAST_REQUESTS:
+        return False
+    mean = _prompt_mean(usual)
+    spread = mean * sqrt(usual.histogram(Latency.PROMPT_TOKENS).squared_variation / requests)
+    if abs(_prompt_mean(lately) - mean) > _CHANGED_SIGMAS * spread > 0.0:
+        return True
+    # No request finds less than nothing or more than all: that bounds the spread of a share.
+    return abs(_hit_rate(lately) - _hit_rate(usual)) > _CHANGED_SIGMAS * 0.5 / sqrt(requests)
 
 
 def _prompt_mean(window: Window) -> float:
