@@ -58,7 +58,8 @@ class Request:
         sampling: How to draw tokens.
         tier: Service tier.
         cache_scope: With whom its KV blocks may be shared.
-        deadline_s: Wanted end of its wait, in seconds after receipt; breaks ties, None is a tenth
+        deadline_s: Wanted end of its wait, in seconds after receipt; breaks ties. None counts as a
+            tenth of its tier's maximum wait.
         parent_id: Request of the same prompt and scope, submitted just before, whose KV it
             forks once that is computed (`n > 1`); with the parent gone it computes its own.
         received_s: Monotonic time of its being handed to the engine, from which it waits;
