@@ -99,7 +99,9 @@ def test_counts_equal_what_the_client_saw(fresh: EngineServer) -> None:
     assert slo(fresh, "e2e-tight") == (0, 3)
     assert slo(fresh, "tpot-loose") == (3, 0)
     assert slo(fresh, "itl-loose") == (itl_count, 0)
-    assert slo(fresh, "itl-tight") == (0, itl_count)
+    at_once, late = slo(fresh, "itl-tight")
+    assert at_once + late == itl_count
+    assert late > at_once  # two tokens come at once only to a server that was held up
     assert value("goodput_requests_total", outcome="bad") == 3
 
 
