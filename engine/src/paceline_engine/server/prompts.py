@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from paceline_engine.server.chat_fields import Message, TemplateFields
@@ -19,6 +20,8 @@ from paceline_engine.tokenizer import Tokenizer, TokenizerError
 
 MAX_BAD_WORD_TOKENS: Final = 4096
 LONG_TEXT_CHARS: Final = 8192  # of a call; from here on a thread tokenises, streams go on
+MOST_LONG: Final = 2  # calls with long texts at a time: a tokenizer takes 400 bytes for a token
+_LONG_TEXTS: Final = ThreadPoolExecutor(MOST_LONG, "long-texts")
 TEMPLATE_CONTEXTS: Final = 4
 _Encoded = TypeVar("_Encoded")
 
@@ -165,7 +168,9 @@ def _spellings(word: str, tokenizer: Tokenizer) -> list[TokenIds]:
 async def _run(encode: Callable[[], _Encoded], *, is_long: bool, param: str) -> _Encoded:
     """Encodes all that one call brings: here if it is short, in a thread if it is long."""
     try:
-        return await asyncio.to_thread(encode) if is_long else encode()
+        if not is_long:
+            return encode()
+        return await asyncio.get_running_loop().run_in_executor(_LONG_TEXTS, encode)
     except TokenizerError as error:
         raise BadRequestError(f"{param}: {error}", param=param) from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 from fastapi import Request
 from starlette.responses import Response
@@ -11,6 +10,7 @@ from starlette.responses import Response
 from paceline_engine.server.api_port import ApiPort, as_json
 from paceline_engine.server.prompts import (
     LONG_TEXT_CHARS,
+    MOST_LONG,
     chat_prompt,
     check_ids,
     check_model,
@@ -27,8 +27,6 @@ from paceline_engine.server.tokenize_wire import (
     check_count,
 )
 from paceline_engine.server.turns import Turns
-
-MOST_LONG: Final = 2  # that are worked on at a time; streams need the processors too
 
 
 class TokenizeRoutes:
