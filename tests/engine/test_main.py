@@ -163,9 +163,13 @@ def test_start_up_is_out_of_the_collectors_reach(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(uvloop, "run", run)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(log, "configure", lambda *_: None)
+    started = prepare(parse(["serve", *SIMULATED]))
+    monkeypatch.setattr("paceline_engine.main.prepare", lambda _options: started)
     gc.unfreeze()
     try:
         assert main(["serve", *SIMULATED]) == 0
         assert frozen[0] > 10_000
     finally:
         gc.unfreeze()
+        for bound in (started.ports.api, started.ports.health, started.ports.admin):
+            bound.close()
