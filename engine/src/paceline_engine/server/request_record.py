@@ -26,7 +26,7 @@ class RequestRecord(msgspec.Struct, frozen=True):
         cached_tokens: Part of it that came from the prefix cache; None before the first token.
         output_tokens: Tokens drawn for the answer so far, the one that ended it included.
         emissions: How often something was written, or could have been.
-        queue_s: From receipt by the engine to the first step with a part of it.
+        queue_s: From its hand-over to the engine to the first step with a part of it.
         ttft_s: From the first byte to the first emission.
         mean_itl_s: Mean of the gaps between emissions.
         e2e_s: From the first byte to the end.
