@@ -85,7 +85,7 @@ def test_targets_are_found_in_prose_and_blocks(text: str, found: set[str]) -> No
 
 def test_later_targets_say_so_and_fail() -> None:
     helped = run("make", "help")
-    for target in ("conformance", "chaos"):
+    for target in ("chaos",):
         done = subprocess.run(
             ["make", target], cwd=ROOT, capture_output=True, text=True, check=False
         )
