@@ -17,9 +17,9 @@ from paceline_operator.autopilot.fleet import (
 )
 from paceline_operator.autopilot.memory import Memory, dump_memory, load_memory
 from paceline_operator.autopilot.policy import Policy, budget_floor, initial_tunables
+from paceline_operator.autopilot.slices import Slices
 from paceline_operator.autopilot.window import Window
 from paceline_operator.metrics.scraper import ABSENT_AFTER_S, STALE_AFTER_S
-from paceline_operator.autopilot.slices import Slices
 from tests.support.engine_plant import EnginePlant, Request, StepTime, Tally, Targets
 
 TICK_S = 5.0

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.slices import Slices
 from paceline_operator.autopilot.window import INTERACTIVE, Window
 from paceline_operator.metrics import names
 from paceline_operator.metrics.errors import ScrapeError
 from paceline_operator.metrics.exposition import BATCH, Exposition, Totals, parse
 from paceline_operator.metrics.increase import increase
-from paceline_operator.autopilot.slices import Slices
 
 SCRAPE_INTERVAL_S = 5.0
 STALE_AFTER_S = 3 * SCRAPE_INTERVAL_S
