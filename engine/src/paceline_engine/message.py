@@ -159,6 +159,21 @@ class LoopState(msgspec.Struct, frozen=True, array_like=True):
     step_time_target_ms: float = 0.0
     requests_taken: int = 0
 
+    def emptied(self) -> LoopState:
+        """What is left once the engine has died: no request and no KV, but all that is counted."""
+        return msgspec.structs.replace(
+            self,
+            requests_running=0,
+            requests_waiting=0,
+            waiting_tokens=0,
+            kv_blocks_free=self.kv_blocks_free + self.kv_blocks_held + self.kv_blocks_cached,
+            kv_blocks_held=0,
+            kv_blocks_cached=0,
+            batch_running=0,
+            batch_waiting=0,
+            batch_waiting_tokens=0,
+        )
+
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
     """The engine has loaded its model and serves."""

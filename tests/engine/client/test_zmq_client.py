@@ -206,6 +206,9 @@ async def test_kill_9_reaches_every_iterator_within_two_seconds() -> None:
         assert [type(result) for result in results] == [EngineDeadError] * 40
         assert client.failed.is_set()
         assert client.failure == "the engine process was killed by signal 9"
+        state = client.state
+        assert (state.requests_running, state.requests_waiting, state.waiting_tokens) == (0, 0, 0)
+        assert (state.kv_blocks_held, state.kv_blocks_free) == (0, 64)
         with pytest.raises(EngineDeadError, match="signal 9"):
             submit(client, request(99))
         with pytest.raises(EngineDeadError, match="signal 9"):

@@ -18,6 +18,7 @@ from paceline_engine.server.admission import Admission
 from paceline_engine.server.call import Call
 from paceline_engine.server.caller import Caller
 from paceline_engine.server.choices import Prompt
+from paceline_engine.server.draft import Draft
 from paceline_engine.server.errors import ApiError, InternalError
 from paceline_engine.server.generation import AbandonedError
 from paceline_engine.server.metric_families import RequestMetrics
@@ -98,13 +99,13 @@ def call_of(engine: Engine, *prompts: tuple[int, ...], **fields: Any) -> Call:
 
 
 async def run(call: Call) -> list[Piece]:
-    pieces: dict[int, list[Piece]] = {}
+    drafts: dict[int, Draft] = {}
     async with call:
         async for index, piece in call.pieces():
-            pieces.setdefault(index, []).append(piece)
+            drafts.setdefault(index, Draft()).add(piece)
             call.handed(index, piece)
             call.written(index, piece)
-    return await call.chosen(pieces)
+    return await call.chosen(drafts)
 
 
 def one_token(request: Request) -> list[TokenOutput]:

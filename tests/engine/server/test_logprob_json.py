@@ -74,7 +74,7 @@ def plain(value: object) -> Any:
 async def test_slices_add_up_to_the_columns(tokens: int, scored: tuple[ScoredToken, ...]) -> None:
     texts, prompt = TokenTexts(load_tokenizer(None)), opening(tokens)
     columns = await echoed_columns(texts, 1, prompt)
-    shown = columns.continued(text_logprobs(texts, 1, drawn(scored)))
+    shown = columns.continued(text_logprobs(texts, 1, tuple(drawn(scored))))
     assert plain(shown) == plain(text_logprobs(texts, 1, [*echoed(prompt), *drawn(scored)]))
     array = await prompt_array(texts, 1, prompt)
     assert plain(array) == plain(prompt_logprobs(texts, 1, (None, *prompt.scores)))
@@ -162,7 +162,7 @@ async def test_another_stream_waits_for_a_slice_at_most(which: int, streamed: bo
 async def test_slices_add_up_to_the_whole_answer(tokens: int) -> None:
     texts, long = TokenTexts(load_tokenizer(None)), answer(tokens)
     columns = await drawn_columns(texts, TOP, long.scored)
-    assert plain(columns) == plain(text_logprobs(texts, TOP, drawn(long.scored)))
+    assert plain(columns) == plain(text_logprobs(texts, TOP, tuple(drawn(long.scored))))
     array = await chat_array(texts, TOP, long.scored)
     assert plain(array) == plain(chat_logprobs(texts, TOP, long.scored))
     echo = await echoed_columns(texts, TOP, opening(tokens))

@@ -25,7 +25,7 @@ def scored(*tokens: TokenLogprobs) -> tuple[ScoredToken, ...]:
 
 
 def test_completion_columns() -> None:
-    shown = text_logprobs(TEXTS, 2, drawn(scored(A, RARE)))
+    shown = text_logprobs(TEXTS, 2, tuple(drawn(scored(A, RARE))))
     assert shown.tokens == ("a", "bytes:\\xe2")
     assert shown.token_logprobs == (-0.25, -9999.0)
     assert shown.top_logprobs == (
@@ -37,7 +37,7 @@ def test_completion_columns() -> None:
 
 @pytest.mark.parametrize(("top", "names"), [(0, {"a"}), (1, {"a"}), (3, {"a", "b", "bytes:\\xe2"})])
 def test_the_token_itself_is_always_shown(top: int, names: set[str]) -> None:
-    shown = text_logprobs(TEXTS, top, drawn(scored(A)))
+    shown = text_logprobs(TEXTS, top, tuple(drawn(scored(A))))
     assert set(shown.top_logprobs[0] or {}) == names
 
 

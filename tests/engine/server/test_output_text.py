@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline_engine.message import TokenLogprobs
+from paceline_engine.server.draft import Draft
 from paceline_engine.server.output_text import OutputText
-from paceline_engine.server.piece import Piece, ScoredToken, join
+from paceline_engine.server.piece import Piece, ScoredToken
 from paceline_engine.server.stop_automaton import StopAutomaton
 from paceline_engine.server.stop_strings import StopFilter
 from paceline_engine.tokenizer import load_tokenizer
@@ -36,6 +37,13 @@ def run(
     else:
         output.finish()
     return [*pieces, output.take_all()], output
+
+
+def join(pieces: list[Piece]) -> Piece:
+    draft = Draft()
+    for piece in pieces:
+        draft.add(piece)
+    return draft.whole()
 
 
 def texts(pieces: list[Piece]) -> list[tuple[str, tuple[int, ...]]]:

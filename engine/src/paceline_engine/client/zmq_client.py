@@ -353,6 +353,7 @@ class ZmqEngineClient:
         if self._failure is not None:
             return
         self._failure = reason
+        self._state, self._unread = self._state.emptied(), Unread()
         self.failed.set()
         for stream in self._streams.values():
             stream.put(EngineDeadError(reason))

@@ -7,7 +7,7 @@ status. A client that leaves ends the call, also while a whole answer is in the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -16,6 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from typing_extensions import override
 
 from paceline_engine.server.call import Call
+from paceline_engine.server.draft import Draft
 from paceline_engine.server.errors import ApiError
 from paceline_engine.server.generation import AbandonedError
 from paceline_engine.server.piece import Piece
@@ -84,21 +85,22 @@ class WholeAnswer(Answer):
 
     @override
     async def _write(self, send: Send) -> None:
-        pieces: dict[int, list[Piece]] = {}
+        drafts: dict[int, Draft] = {}
         async for index, piece in self._call.pieces():
-            pieces.setdefault(index, []).append(piece)
+            drafts.setdefault(index, Draft()).add(piece)
             self._call.handed(index, piece)
-        body = await self._unless_left(self._body(pieces))
+        lasts = {index: draft.last for index, draft in drafts.items()}
+        body = await self._unless_left(self._body(drafts))
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
-        await self._call.all_written({index: outputs[-1] for index, outputs in pieces.items()})
+        await self._call.all_written(lasts)
 
-    async def _body(self, pieces: Mapping[int, Sequence[Piece]]) -> bytes:
-        return await self._shape.whole(await self._call.chosen(pieces), self._call.usage)
+    async def _body(self, drafts: Mapping[int, Draft]) -> bytes:
+        return await self._shape.whole(await self._call.chosen(drafts), self._call.usage)
 
     async def _unless_left(self, writing: Coroutine[Any, Any, bytes]) -> bytes:
         """Writes for as long as somebody waits for it."""

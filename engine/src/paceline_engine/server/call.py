@@ -14,12 +14,13 @@ from typing import Final, Self
 from paceline_engine.server.answer_wire import PromptTokensDetails, Usage
 from paceline_engine.server.caller import Caller
 from paceline_engine.server.choices import BadWords, Choice, Prompt, most_output, plan_choices
+from paceline_engine.server.draft import Draft
 from paceline_engine.server.errors import UnservableSettingsError
 from paceline_engine.server.gate import Gate
 from paceline_engine.server.generation import AbandonedError, Generation, Order
 from paceline_engine.server.merge import Indexed, Merge
 from paceline_engine.server.opening import PromptScores, PromptView
-from paceline_engine.server.piece import Piece, best, join
+from paceline_engine.server.piece import Piece, best
 from paceline_engine.server.request_meter import Stall
 from paceline_engine.server.sampling_fields import SamplingFields
 from paceline_engine.server.service import Service
@@ -229,14 +230,14 @@ class Call:
         except Exception as error:  # noqa: BLE001 raised by whoever iterates over the pieces
             self._merge.fail(error)
 
-    async def chosen(self, pieces: Mapping[int, Sequence[Piece]]) -> list[Piece]:
-        """The whole answer's choices from all pieces of all outputs: the best of each prompt.
+    async def chosen(self, drafts: Mapping[int, Draft]) -> list[Piece]:
+        """The whole answer's choices from all outputs' drafts: the best of each prompt.
 
         The event loop gets its turns between outputs.
         """
         wholes = []
-        for index in sorted(pieces):
-            wholes.append(join(pieces[index]))
+        for index in sorted(drafts):
+            wholes.append(drafts[index].whole())
             await asyncio.sleep(0)
         candidates, choices = self._body.candidates, self._body.choices
         if candidates == choices:

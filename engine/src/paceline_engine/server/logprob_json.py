@@ -30,7 +30,7 @@ from paceline_engine.server.logprob_view import (
     prompt_logprobs,
     text_logprobs,
 )
-from paceline_engine.server.piece import Opening, ScoredToken
+from paceline_engine.server.piece import Opening, Scored
 from paceline_engine.server.token_texts import TokenTexts
 
 SLICE_PLACES: Final = 64
@@ -91,15 +91,15 @@ async def echoed_columns(texts: TokenTexts, top: int, opening: Opening) -> Echoe
     return EchoedColumns(await _columns(texts, top, echoed(opening)))
 
 
-async def drawn_columns(texts: TokenTexts, top: int, scored: Sequence[ScoredToken]) -> TextLogprobs:
+async def drawn_columns(texts: TokenTexts, top: int, scored: Scored) -> TextLogprobs:
     """Columns of a completion's output; see `text_logprobs`."""
     if len(scored) <= SLICE_PLACES:
-        return text_logprobs(texts, top, drawn(scored))
+        return text_logprobs(texts, top, tuple(drawn(scored)))
     columns: dict[str, Any] = dict(await _columns(texts, top, drawn(scored)))
     return TextLogprobs(**columns)
 
 
-async def chat_array(texts: TokenTexts, top: int, scored: Sequence[ScoredToken]) -> ChatLogprobs:
+async def chat_array(texts: TokenTexts, top: int, scored: Scored) -> ChatLogprobs:
     """Log-probabilities of a chat's output; see `chat_logprobs`."""
     if len(scored) <= SLICE_PLACES:
         return chat_logprobs(texts, top, scored)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from paceline_engine.message import TokenLogprobs
@@ -14,7 +14,7 @@ from paceline_engine.server.answer_wire import (
     PromptLogprobs,
     TextLogprobs,
 )
-from paceline_engine.server.piece import Opening, ScoredToken
+from paceline_engine.server.piece import Opening, Scored, ScoredToken
 from paceline_engine.server.token_texts import TokenTexts
 
 Place = tuple[int, int, TokenLogprobs | None]
@@ -47,9 +47,10 @@ def echoed(opening: Opening) -> Iterator[Place]:
         yield from zip(opening.offsets, opening.token_ids, scores, strict=True)
 
 
-def drawn(scored: Sequence[ScoredToken]) -> Sequence[Place]:
-    """Places of drawn tokens."""
-    return [(token.offset, token.scores.token_id, token.scores) for token in scored]
+def drawn(scored: Scored) -> Iterator[Place]:
+    """Places of drawn tokens, made one by one as well."""
+    for token in scored:
+        yield token.offset, token.scores.token_id, token.scores
 
 
 def _by_text(texts: TokenTexts, top: int, scores: TokenLogprobs) -> dict[str, float]:
@@ -59,7 +60,7 @@ def _by_text(texts: TokenTexts, top: int, scores: TokenLogprobs) -> dict[str, fl
     return shown
 
 
-def chat_logprobs(texts: TokenTexts, top: int, scored: Sequence[ScoredToken]) -> ChatLogprobs:
+def chat_logprobs(texts: TokenTexts, top: int, scored: Iterable[ScoredToken]) -> ChatLogprobs:
     """Log-probabilities of a chat answer.
 
     Args:

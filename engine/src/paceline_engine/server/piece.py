@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from paceline_engine.message import TokenLogprobs
 
@@ -20,6 +21,18 @@ class ScoredToken:
 
     scores: TokenLogprobs
     offset: int
+
+
+class Scored(Protocol):
+    """Some `ScoredToken`, which may be made only as they are asked for."""
+
+    def __len__(self) -> int:
+        """How many."""
+        ...
+
+    def __iter__(self) -> Iterator[ScoredToken]:
+        """In order."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +67,7 @@ class Piece:
 
     text: str = ""
     token_ids: tuple[int, ...] = ()
-    scored: tuple[ScoredToken, ...] = ()
+    scored: Scored = ()
     opening: Opening | None = None
     finish_reason: str | None = None
     stop_reason: str | int | None = None
@@ -65,22 +78,9 @@ class Piece:
         return self.opening.text + self.text if self.opening else self.text
 
 
-def join(pieces: Sequence[Piece]) -> Piece:
-    """The whole of a choice from its pieces, at least one."""
-    last = pieces[-1]
-    return Piece(
-        text="".join(piece.text for piece in pieces),
-        token_ids=tuple(token_id for piece in pieces for token_id in piece.token_ids),
-        scored=tuple(scored for piece in pieces for scored in piece.scored),
-        opening=pieces[0].opening,
-        finish_reason=last.finish_reason,
-        stop_reason=last.stop_reason,
-    )
-
-
 def mean_logprob(choice: Piece) -> float:
     """Mean log-probability of a choice's tokens; minus infinity where it has none."""
-    if not choice.scored:
+    if not len(choice.scored):
         return float("-inf")
     return sum(token.scores.logprob for token in choice.scored) / len(choice.scored)
 

@@ -271,7 +271,7 @@ class ChatShape(Shape):
         choice = ChatChunkChoice(
             index=index,
             delta=ChatDelta(content=piece.text, role="assistant" if is_first else UNSET),
-            logprobs=await self._view.of_chat(piece) if piece.scored else None,
+            logprobs=await self._view.of_chat(piece) if len(piece.scored) else None,
             finish_reason=piece.finish_reason,
             stop_reason=piece.stop_reason,
             token_ids=self._view.ids(piece),
