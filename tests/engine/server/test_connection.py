@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 import struct
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -77,11 +79,11 @@ async def refusal(streams: Streams) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("start", "end"),
     [
-        (b"GET / HTTP/1.1\r\nx: ", b""),
-        (b"GET / HTTP/1.1\r\nx: ", b"\r\n\r\n"),
-        (b"GET / HTTP/1.1\r\nx", b""),
-        (b"GET / HTTP/1.1\r\nx", b": y\r\n\r\n"),
-        (b"GET /", b" HTTP/1.1\r\n\r\n"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nx: ", b""),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nx: ", b"\r\n\r\n"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nx", b""),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nx", b": y\r\n\r\n"),
+        (b"GET /", b" HTTP/1.1\r\nhost: x\r\n\r\n"),
     ],
 )
 async def test_a_large_head(start: bytes, end: bytes) -> None:
@@ -92,7 +94,7 @@ async def test_a_large_head(start: bytes, end: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "head", [b"GET / HTTP/1.1\r\nx: " + b"a" * 70_000 + b"\r\n\r\n", b"\r\n" * 40_000]
+    "head", [b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"a" * 70_000 + b"\r\n\r\n", b"\r\n" * 40_000]
 )
 async def test_a_large_head_in_one_piece(head: bytes) -> None:
     async with connected() as streams:
@@ -104,7 +106,7 @@ async def test_bodies_are_no_head() -> None:
     async with connected() as streams:
         for _ in range(2):
             body = b"b" * 200_000
-            streams[1].write(b"POST / HTTP/1.1\r\ncontent-length: 200000\r\n\r\n" + body)
+            streams[1].write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 200000\r\n\r\n" + body)
             assert await answer(streams) == (200, b"200000")
 
 
@@ -112,14 +114,30 @@ async def test_bodies_are_no_head() -> None:
     "A connection that does not finish its headers, or says nothing, is closed in time",
     report="uvicorn: a client that opens connections and is silent holds them for ever",
 )
-@pytest.mark.parametrize("sent", [b"G", b"GET / HTTP/1.1\r\nx: y\r\n", b"\r\n"])
+@pytest.mark.parametrize("sent", [b"G", b"GET / HTTP/1.1\r\nhost: x\r\nx: y\r\n"])
 async def test_half_a_head(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HEAD_DEADLINE_S", 0.2)
     async with connected() as streams:
-        streams[1].write(b"GET / HTTP/1.1\r\n\r\n")
+        streams[1].write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         assert await answer(streams) == (200, b"0")
         streams[1].write(sent)
         assert await refusal(streams) == (408, "headers_timeout")
+
+
+@pytest.mark.behaviour(
+    "empty lines between requests are no request: none is answered, or waited for",
+    report="own finding: a line break after a body brought an unrequested 408 half a minute later",
+)
+@pytest.mark.parametrize("calls", [0, 1])
+async def test_an_empty_line_begins_nothing(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HEAD_DEADLINE_S", 0.05)
+    monkeypatch.setattr(connection, "IDLE_CONNECTION_S", 0.2)
+    async with connected() as streams, asyncio.timeout(WITHIN_S):
+        for _ in range(calls):
+            streams[1].write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert await answer(streams) == (200, b"0")
+        streams[1].write(b"\r\n")
+        assert await streams[0].read() == b""
 
 
 @pytest.mark.parametrize("calls", [0, 1])
@@ -127,7 +145,7 @@ async def test_silence(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "IDLE_CONNECTION_S", 0.2)
     async with connected() as streams:
         for _ in range(calls):
-            streams[1].write(b"GET / HTTP/1.1\r\n\r\n")
+            streams[1].write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
             assert await answer(streams) == (200, b"0")
         async with asyncio.timeout(WITHIN_S):
             assert await streams[0].read() == b""
@@ -138,9 +156,9 @@ async def test_no_answer_is_cut_by_what_comes_after_it(monkeypatch: pytest.Monke
     monkeypatch.setattr(connection, "IDLE_CONNECTION_S", 0.2)
     monkeypatch.setattr(connection, "HEAD_DEADLINE_S", 0.2)
     async with connected() as streams:
-        streams[1].write(b"GET /slow HTTP/1.1\r\n\r\n\r\n\r\n")
+        streams[1].write(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n\r\n\r\n")
         assert await answer(streams) == (200, b"0")
-        streams[1].write(b"GET / HTTP/1.1\r\n\r\n")
+        streams[1].write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         assert await answer(streams) == (200, b"0")
 
 
@@ -148,10 +166,12 @@ async def test_no_answer_is_cut_by_what_comes_after_it(monkeypatch: pytest.Monke
     "a request that comes before its forerunner's answer ends the connection with that answer",
     report="uvicorn: a second request stops the reading, and the client's leaving is not seen",
 )
-@pytest.mark.parametrize("later", [b"G", b"GET / HTTP/1.1\r\n\r\n" * 100, b"\x00", b"x" * 200_000])
+@pytest.mark.parametrize(
+    "later", [b"G", b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" * 100, b"\x00", b"x" * 200_000]
+)
 async def test_a_request_before_the_answer_is_dropped(later: bytes) -> None:
     async with connected() as streams:
-        streams[1].write(b"GET /slow HTTP/1.1\r\n\r\n" + later)
+        streams[1].write(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n" + later)
         status, headers, body = await answer_with_headers(streams)
         assert (status, headers[b"connection"], body) == (200, b"close", b"0")
         async with asyncio.timeout(WITHIN_S):
@@ -164,7 +184,7 @@ async def test_a_request_before_the_answer_is_dropped(later: bytes) -> None:
 )
 @pytest.mark.parametrize("resets", [True, False])
 @pytest.mark.parametrize(
-    "later", [b"", b"POST / HTTP/1.1\r\ncontent-length: 9\r\n\r\n", b"x" * 99_999]
+    "later", [b"", b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n", b"x" * 99_999]
 )
 async def test_leaving_is_seen(later: bytes, *, resets: bool) -> None:
     began, left = asyncio.Event(), asyncio.Event()
@@ -179,7 +199,7 @@ async def test_leaving_is_seen(later: bytes, *, resets: bool) -> None:
         left.set()
 
     async with connected(endless) as streams, asyncio.timeout(WITHIN_S):
-        streams[1].write(b"GET / HTTP/1.1\r\n\r\n")
+        streams[1].write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         await began.wait()
         streams[1].write(later)
         await asyncio.sleep(0.02)  # so that it is read before the end is there to be seen
@@ -202,7 +222,7 @@ async def test_leaving_is_seen(later: bytes, *, resets: bool) -> None:
     ],
 )
 async def test_an_upgrade_is_ignored(offer: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    head = b" / HTTP/1.1\r\n" + offer
+    head = b" / HTTP/1.1\r\nhost: x\r\n" + offer
     async with connected() as streams:
         for _ in range(2):
             streams[1].write(b"POST" + head + b"content-length: 5\r\n\r\n12345")
@@ -221,8 +241,8 @@ async def test_an_upgrade_is_ignored(offer: bytes, caplog: pytest.LogCaptureFixt
     [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"CONNECT a:80 HTTP/1.1\r\nhost: a\r\n\r\n",
-        b"GET / HTTP/1.1\r\nx\r\n\r\n",
-        b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nno number\r\n",
+        b"GET / HTTP/1.1\r\nhost: x\r\nx\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nno number\r\n",
     ],
 )
 async def test_what_is_no_request(sent: bytes) -> None:
@@ -234,7 +254,7 @@ async def test_what_is_no_request(sent: bytes) -> None:
             assert await streams[0].read() == b""
 
 
-CHUNKED = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
+CHUNKED = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
 
 
 async def test_trailers_are_no_headers() -> None:
@@ -251,7 +271,7 @@ async def test_trailers_are_no_headers() -> None:
     async with connected(names) as streams:
         streams[1].write(CHUNKED + b"authorization: Bearer x\r\n\r\n")
         assert await answer(streams) == (200, b"")
-    assert seen == [b"transfer-encoding"]
+    assert seen == [b"host", b"transfer-encoding"]
 
 
 @pytest.mark.behaviour(
@@ -265,6 +285,29 @@ async def test_large_trailers(trailer: bytes) -> None:
         for at in range(0, len(trailer), 40_000):
             streams[1].write(trailer[at : at + 40_000])
         assert await refusal(streams) == (431, "headers_too_large")
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [b"1;e=" + b"f" * 80_000 + b"\r\na\r\n0\r\n\r\n", b"0\r\nt: " + b"u" * 66_000 + b"\r\n\r\n"],
+)
+async def test_what_is_beside_a_body_in_one_piece_with_it(rest: bytes) -> None:
+    async with connected() as streams:
+        streams[1].write(CHUNKED[:-3] + rest)
+        assert await refusal(streams) == (431, "headers_too_large")
+
+
+@pytest.mark.behaviour(
+    "a client that says in its trailers that it sends nothing more has its connection closed",
+    report="own finding: the next request was swallowed, and its client waited for half a minute",
+)
+async def test_a_trailer_ends_the_connection() -> None:
+    async with connected() as streams:
+        streams[1].write(CHUNKED + b"Connection: close\r\n\r\n")
+        status, headers, body = await answer_with_headers(streams)
+        assert (status, headers[b"connection"], body) == (200, b"close", b"1")
+        async with asyncio.timeout(WITHIN_S):
+            assert await streams[0].read() == b""
 
 
 async def refuse(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -283,7 +326,7 @@ async def test_a_refusal_reaches_a_client_that_sends(*, is_chunked: bool) -> Non
     size = 20_000_000
     head = b"transfer-encoding: chunked" if is_chunked else b"content-length: %d" % size
     async with connected(refuse) as streams:
-        streams[1].write(b"POST / HTTP/1.1\r\n" + head + b"\r\n\r\n")
+        streams[1].write(b"POST / HTTP/1.1\r\nhost: x\r\n" + head + b"\r\n\r\n")
         if is_chunked:
             streams[1].write(b"1\r\na\r\n0\r\n")
         await asyncio.sleep(0.05)  # so that the answer is out before the body
@@ -325,7 +368,7 @@ class Large:
 async def test_an_unread_answer_is_given_up() -> None:
     app = Large()
     async with connected(app, write_deadline_s=0.1) as streams, asyncio.timeout(WITHIN_S):
-        streams[1].write(b"GET / HTTP/1.1\r\n\r\n")
+        streams[1].write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         await app.ended.wait()
         assert app.is_gone
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
@@ -336,7 +379,7 @@ async def test_a_slow_reader_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than the deadline, and yet something of it all the time."""
     app = Large()
     async with connected(app, write_deadline_s=0.1) as streams, asyncio.timeout(WITHIN_S):
-        streams[1].write(b"GET / HTTP/1.1\r\n\r\n")
+        streams[1].write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         await streams[0].readuntil(b"\r\n\r\n")
         got = 0
         while got < app.size:
@@ -359,7 +402,7 @@ async def test_pressure_is_the_time_in_which_the_client_reads_nothing() -> None:
 
     app = Noted()
     async with connected(app) as streams, asyncio.timeout(WITHIN_S):
-        streams[1].write(b"GET / HTTP/1.1\r\n\r\n")
+        streams[1].write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         await streams[0].readuntil(b"\r\n\r\n")
         (pressure,) = pressures
         await asyncio.sleep(0.05)
@@ -368,3 +411,44 @@ async def test_pressure_is_the_time_in_which_the_client_reads_nothing() -> None:
         taken_s = pressure.seconds
         await asyncio.sleep(0.001)
         assert 0.02 <= taken_s == pressure.seconds < WITHIN_S
+
+
+async def unmeasured(_scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers in two pieces, of a length not known before."""
+    await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"one ", "more_body": True})
+    await send({"type": "http.response.body", "body": b"two"})
+
+
+@pytest.mark.behaviour(
+    "HTTP/1.0 clients get streams without chunks, up to the end of the connection, and no 100",
+    report="uvicorn: HTTP/1.0 clients get chunks, which they take for text",
+)
+async def test_http_1_0() -> None:
+    async with connected(unmeasured) as streams, asyncio.timeout(WITHIN_S):
+        streams[1].write(b"POST / HTTP/1.0\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\na")
+        head, body = (await streams[0].read()).split(b"\r\n\r\n")
+        assert head.split()[1] == b"200"
+        assert b"chunked" not in head
+        assert body == b"one two"
+
+
+@pytest.mark.behaviour(
+    "a connection keeps nothing of a call that was answered",
+    report="own finding: bodies that nobody read stayed for as long as their connections",
+)
+@pytest.mark.parametrize("app", [echo, refuse])
+async def test_nothing_is_kept_of_an_answered_call(app: ASGIApp) -> None:
+    calls: list[weakref.ref[object]] = []
+
+    async def noting(scope: Scope, receive: Receive, send: Send) -> None:
+        calls.append(weakref.ref(receive.__self__))  # type: ignore[attr-defined]  # it is bound
+        await app(scope, receive, send)
+
+    async with connected(noting) as streams:
+        streams[1].write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n123456789")
+        await answer(streams)
+        await asyncio.sleep(0.01)  # so that the call's task is over
+        gc.collect()
+        assert [call() for call in calls] == [None]

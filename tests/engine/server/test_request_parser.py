@@ -38,7 +38,8 @@ class Sink:
     def on_body_part(self, part: bytes) -> None:
         self.bodies[-1] += part
 
-    def on_end(self) -> None:
+    def on_end(self, *, keeps_alive: bool) -> None:
+        self.keeps_alive = keeps_alive
         self.ended += 1
 
 
@@ -51,7 +52,7 @@ def read(parts: Sequence[bytes]) -> Sink:
 
 
 OFFER = b"Connection: Upgrade\r\nUpgrade: h2c\r\n"
-POST = b"POST /a%20b?c=d HTTP/1.1\r\nX-One: 1\r\n"
+POST = b"POST /a%20b?c=d HTTP/1.1\r\nhost: x\r\nX-One: 1\r\n"
 SENT = {
     "length": (POST + b"content-length: 5\r\n\r\n12345", b"12345"),
     "no body": (POST + b"\r\n", b""),
@@ -91,8 +92,8 @@ def test_any_pieces_say_the_same(kinds: list[str], cuts: set[int]) -> None:
     ("start", "more"),
     [
         (b"GET /", b"a" * 1000),
-        (b"GET / HTTP/1.1\r\nx: ", b"a" * 1000),
-        (b"GET / HTTP/1.1\r\n", b"x: y\r\n" * 100),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nx: ", b"a" * 1000),
+        (b"GET / HTTP/1.1\r\nhost: x\r\n", b"x: y\r\n" * 100),
         (b"", b"\r\n" * 500),
         (SENT["chunks"][0][:-2], b"x: y\r\n" * 100),
         (SENT["chunks"][0][:-2] + b"x: ", b"a" * 1000),
@@ -120,11 +121,15 @@ def test_a_body_may_go_on_in_small_chunks() -> None:
     "sent",
     [
         b"\x00",
-        b"GET / HTTP/1.1\r\nx\r\n\r\n",
-        b"GET http:// HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: x\r\nx\r\n\r\n",
+        b"GET http:// HTTP/1.1\r\nhost: x\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"CONNECT a:80 HTTP/1.1\r\n\r\n",
-        b"POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n",
+        b"CONNECT a:80 HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: x\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.0\r\nhost: x\r\nHost: y\r\n\r\n",
+        b"POST / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
     ],
 )
 def test_what_is_no_request(sent: bytes) -> None:
@@ -145,3 +150,33 @@ def test_a_client_may_wait_to_be_asked(value: bytes) -> None:
     sink = read([POST + b"Expect: " + value + b"\r\ncontent-length: 1\r\n\r\n"])
     assert sink.heads[0].expects_continue
     assert not read([SENT["length"][0]]).heads[0].expects_continue
+
+
+def test_http_1_0_knows_no_host_and_does_not_wait_to_be_asked() -> None:
+    sink = read([b"POST / HTTP/1.0\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\n1"])
+    assert sink.bodies == [b"1"]
+    assert not sink.heads[0].expects_continue
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "query"),
+    [
+        (b"http://x", b"/", b""),
+        (b"http://x?a=b", b"/", b"a=b"),
+        (b"http://x:1/c?a=b", b"/c", b"a=b"),
+        (b"*", b"*", b""),
+    ],
+)
+def test_targets(target: bytes, path: bytes, query: bytes) -> None:
+    (head,) = read([b"OPTIONS " + target + b" HTTP/1.1\r\nhost: x\r\n\r\n"]).heads
+    assert (head.path, head.query) == (path, query)
+
+
+@pytest.mark.parametrize(
+    ("trailer", "keeps_alive"),
+    [(b"", True), (b"t: u\r\n", True), (b"Connection: close\r\n", False)],
+)
+def test_a_trailer_can_end_the_connection(trailer: bytes, *, keeps_alive: bool) -> None:
+    sink = read([SENT["chunks"][0][: -len(b"t: u\r\n\r\n")] + trailer + b"\r\n"])
+    assert sink.heads[0].keeps_alive
+    assert sink.keeps_alive is keeps_alive

@@ -110,9 +110,6 @@ class ClientConnection(asyncio.Protocol):
             self._came = True
             return
         self._read_at = time.monotonic()
-        if self._parser.is_between and not self._head_began and not self._answering:
-            self._head_began = True
-            self._watch(HEAD_DEADLINE_S, self._expire)
         try:
             self._parser.feed(data)
         except PipelinedError:
@@ -124,6 +121,9 @@ class ClientConnection(asyncio.Protocol):
         """Called by the parser, as all `on_`: a request's first byte."""
         if self._answering:
             raise PipelinedError
+        if not self._head_began:
+            self._head_began = True
+            self._watch(HEAD_DEADLINE_S, self._expire)
         self._received_at = self._read_at - unread_s(self._transport.get_extra_info("socket"))
 
     def on_head(self, head: Head) -> None:
@@ -150,9 +150,10 @@ class ClientConnection(asyncio.Protocol):
         if self._exchange is not None and self._exchange.add_body(part) > HIGH_WATER_LIMIT:
             self._outflow.pause_reading()
 
-    def on_end(self) -> None:
-        """It is complete."""
+    def on_end(self, *, keeps_alive: bool) -> None:
+        """It is complete; where it is the last after all, its answer says so."""
         if self._exchange is not None:
+            self._exchange.keep_alive = self._exchange.keep_alive and keeps_alive
             self._exchange.end_body()
 
     def shutdown(self) -> None:
@@ -197,7 +198,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _on_over(self) -> None:
         """The answer is out, or failed."""
-        exchange = self._exchange
+        exchange, self._exchange = self._exchange, None
         if exchange is None or self._transport.is_closing():
             return
         if exchange.keep_alive and exchange.response_complete and not self._is_deaf:

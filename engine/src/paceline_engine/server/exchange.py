@@ -23,7 +23,9 @@ class Exchange(RequestResponseCycle):
     one once nothing does: what an application holds for an answer, it holds until then. Until
     then, too, `receive` tells the client's leaving, and only that.
 
-    An answer that begins before its request was read to its end is the connection's last.
+    An answer that begins before its request was read to its end is the connection's last. One to
+    HTTP/1.0, which knows no chunks, ends with the connection where its length is not known. What
+    nobody has read of the request is let go with the end.
 
     Args:
         scope: The request.
@@ -60,6 +62,7 @@ class Exchange(RequestResponseCycle):
         self._outflow = outflow
         self._on_over = on_over
         self._over = asyncio.Event()
+        self._is_unframed = False  # its end is the connection's
 
     @property
     def is_open(self) -> bool:
@@ -85,6 +88,7 @@ class Exchange(RequestResponseCycle):
             self.disconnected = True
         self.message_event.set()
         self._over.set()
+        self.body = bytearray()
 
     @override
     async def run_asgi(self, app: Any) -> None:
@@ -105,10 +109,13 @@ class Exchange(RequestResponseCycle):
         """Writes some more of the answer."""
         if message["type"] == "http.response.start":
             self.keep_alive = self.keep_alive and not self.more_body
+            self._choose_framing(message)
             with self._outflow.holding():
                 await super().send(message)
             return
         is_last = not message.get("more_body", False)
+        if self._is_unframed:
+            self.expected_content_length = len(message.get("body", b""))
         if is_last:
             self._outflow.tighten()
         await super().send(message)
@@ -118,7 +125,14 @@ class Exchange(RequestResponseCycle):
             self._outflow.loosen()
             self._end()
 
+    def _choose_framing(self, start: Any) -> None:
+        has_length = any(name.lower() == b"content-length" for name, _ in start["headers"])
+        if self.scope["http_version"] == "1.0" and not has_length:
+            self._is_unframed = True
+            self.chunked_encoding = False
+
     def _end(self) -> None:
         if not self._over.is_set():
             self._over.set()
+            self.body = bytearray()
             self._on_over()

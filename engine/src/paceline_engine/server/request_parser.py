@@ -11,6 +11,7 @@ from paceline_engine.server.errors import ApiError, BadRequestError, HeadTooLarg
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 _OWN_BYTES: Final = 4  # of each header: colon, space, end of line
+_COUNTED_BYTES: Final = 4 * 1024  # read, and counted, at a time
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -41,8 +42,8 @@ class Head:
 
     @property
     def expects_continue(self) -> bool:
-        """Whether the client sends its body only when told to."""
-        return any(
+        """Whether the client sends its body only when told to; HTTP/1.0 knows no such thing."""
+        return self.http_version != "1.0" and any(
             name == b"expect" and value.lower() == b"100-continue" for name, value in self.headers
         )
 
@@ -59,8 +60,12 @@ class RequestSink(Protocol):
     def on_body_part(self, part: bytes) -> None:
         """So much more of its body has come."""
 
-    def on_end(self) -> None:
-        """It is complete."""
+    def on_end(self, *, keeps_alive: bool) -> None:
+        """It is complete.
+
+        Args:
+            keeps_alive: As the head's; a trailer can have ended it since.
+        """
 
 
 class RequestParser:
@@ -68,7 +73,8 @@ class RequestParser:
 
     An upgrade is ignored, as HTTP/1.1 allows: clients that offer HTTP/2 in clear get their answer
     over HTTP/1.1. Trailers are read over. Bytes that are neither body nor the end of a request
-    are heads, trailers or chunk extensions, and of these no more than `MAX_HEAD_BYTES` may come.
+    are heads, trailers or chunk extensions, and of these no more than `MAX_HEAD_BYTES` may come:
+    exactly so for a head and for trailers, to 8 KiB for a chunk's extensions.
 
     Args:
         sink: Is told.
@@ -77,13 +83,14 @@ class RequestParser:
     def __init__(self, sink: RequestSink) -> None:
         self._sink = sink
         self._bare_bytes = 0  # since the last byte of a body, or the last end
+        self._trailer_bytes = 0
         self._has_moved = False
         self._start()
 
     def _start(self) -> None:
         self._parser = httptools.HttpRequestParser(self)
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # it is dropped
-        self.is_between = True
+        self._is_between = True
 
     def close(self) -> None:
         """Lets go of the parser, which holds on to this."""
@@ -96,10 +103,12 @@ class RequestParser:
             ApiError: The bytes are no request, or too large a head.
             PipelinedError: The sink takes no more.
         """
-        self._has_moved = False
-        self._feed(data)
-        self._bare_bytes = 0 if self._has_moved else self._bare_bytes + len(data)
-        _check_size(self._bare_bytes)
+        for at in range(0, len(data), _COUNTED_BYTES):
+            part = data[at : at + _COUNTED_BYTES]
+            self._has_moved = False
+            self._feed(part)
+            self._bare_bytes = 0 if self._has_moved else self._bare_bytes + len(part)
+            _check_size(self._bare_bytes)
 
     def _feed(self, data: bytes) -> None:
         upgrade_at = self._read_to_upgrade(data)
@@ -142,8 +151,11 @@ class RequestParser:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer, which nobody asked for."""
-        if self.is_between:
+        if self._is_between:
             self._headers.append((name.lower(), value))
+        else:
+            self._trailer_bytes += len(name) + len(value) + _OWN_BYTES
+            _check_size(self._trailer_bytes)
 
     def on_headers_complete(self) -> None:
         """The head is there."""
@@ -154,15 +166,17 @@ class RequestParser:
             raise BadRequestError("CONNECT is for proxies, and this is none")
         if self._parser.should_upgrade():
             return
-        self.is_between = False
+        version = self._parser.get_http_version()
+        _check_host(self._headers, version)
+        self._is_between, self._trailer_bytes = False, 0
         url = httptools.parse_url(self._url)
         self._sink.on_head(
             Head(
                 method=method,
-                path=url.path,
+                path=url.path or b"/",
                 query=url.query or b"",
                 headers=self._headers,
-                http_version=self._parser.get_http_version(),
+                http_version=version,
                 keeps_alive=self._parser.should_keep_alive(),
             )
         )
@@ -176,8 +190,9 @@ class RequestParser:
         """The request is there."""
         if self._parser.should_upgrade():
             return
-        self._has_moved = self.is_between = True
-        self._sink.on_end()
+        self._has_moved = self._is_between = True
+        self._url, self._headers = b"", []  # a connection may be idle for long
+        self._sink.on_end(keeps_alive=self._parser.should_keep_alive())
 
 
 def _check_size(head_bytes: int) -> None:
@@ -185,6 +200,13 @@ def _check_size(head_bytes: int) -> None:
         raise HeadTooLargeError(
             f"the request's line and headers are larger than {MAX_HEAD_BYTES} bytes"
         )
+
+
+def _check_host(headers: Headers, version: str) -> None:
+    """Two could mean one place to a proxy and another here; HTTP/1.0 has none."""
+    hosts = sum(name == b"host" for name, _ in headers)
+    if hosts > 1 or (hosts == 0 and version != "1.0"):
+        raise BadRequestError(f"a request has one Host header, and this one has {hosts}")
 
 
 def _cause(error: httptools.HttpParserError) -> Exception:
