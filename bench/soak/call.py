@@ -10,6 +10,8 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message
 
+from paceline_engine.server.pressure import Pressure
+
 
 @dataclass(slots=True)
 class Call:
@@ -71,5 +73,9 @@ class Call:
             ],
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 8000),
-            "state": {"received_at": received_at, "abort": lambda: None},
+            "state": {
+                "received_at": received_at,
+                "abort": lambda: None,
+                "pressure": Pressure(),
+            },
         }

@@ -6,13 +6,23 @@
 
 from __future__ import annotations
 
+from paceline_engine.one_line import one_line
+
 
 class TokenizerError(Exception):
     """Base of everything this package raises on purpose; the message is one line."""
 
 
 class TokenizerLoadError(TokenizerError):
-    """The model's tokenizer files are missing, broken or contradictory."""
+    """The model's tokenizer files are missing, broken or contradictory.
+
+    Args:
+        reason: What is wrong and what to do; line breaks and control characters, which a
+            damaged file may bring in, are taken out.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(one_line(reason))
 
 
 class UnsupportedTokenizerError(TokenizerLoadError):

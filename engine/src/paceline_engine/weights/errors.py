@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
-_LONGEST: Final = 600
+from paceline_engine.one_line import one_line
 
 
 class CheckpointError(Exception):
@@ -18,7 +17,7 @@ class CheckpointError(Exception):
     """
 
     def __init__(self, path: str | Path, reason: str) -> None:
-        super().__init__(f"model {_printable(str(path))}: {_printable(' '.join(reason.split()))}")
+        super().__init__(f"model {one_line(str(path))}: {one_line(reason)}")
         self.path = Path(path)
         self.reason = reason
 
@@ -33,8 +32,3 @@ class CorruptCheckpointError(CheckpointError):
 
 class UnsupportedModelError(CheckpointError):
     """A well-formed checkpoint of a model this engine cannot run."""
-
-
-def _printable(text: str) -> str:
-    shown = "".join(character if character.isprintable() else "?" for character in text)
-    return shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "..."
