@@ -74,7 +74,7 @@ def lowered(error: StartError) -> list[str]:
     ("flags", "usable_mib"),
     [
         (["--kv-cache-memory=800Mi"], 1400),
-        (["--kv-cache-memory=1Mi", "--max-num-batched-tokens=65536"], 900),
+        (["--kv-cache-memory=1Mi", "--max-num-batched-tokens=65536"], 1050),
         (["--kv-cache-memory=1Mi", "--max-num-seqs=9000", "--max-num-batched-tokens=16384"], 1200),
         (["--max-queued-tokens=20000000"], 1000),
     ],

@@ -30,6 +30,9 @@ SIMULATED_KV_BYTES_PER_TOKEN: Final = 128 * 1024  # Llama-3-8B in 16 bit
 # What the server process takes beyond its start and bodies: connections, buffers, windows.
 SERVER_GROWTH_BYTES: Final = 32 * MIB
 
+# An answer of a chat with as many log-probabilities as may be, measured: 117 MB.
+SCORED_ANSWER_BYTES: Final = 128 * MIB
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
@@ -63,7 +66,7 @@ class _Usable:
 
     @property
     def server_bytes(self) -> int:
-        return self.resident_bytes + SERVER_GROWTH_BYTES + self.body_bytes
+        return self.resident_bytes + SERVER_GROWTH_BYTES + SCORED_ANSWER_BYTES + self.body_bytes
 
     def planned(self, plan: MemoryPlan) -> PlannedMemory:
         return PlannedMemory(plan=plan, limit=self.limit, usable_bytes=self.usable_bytes)

@@ -16,7 +16,7 @@ from paceline_engine.server.api_document import describe
 from paceline_engine.server.api_port import ApiPort, as_json
 from paceline_engine.server.call import Call
 from paceline_engine.server.caller import Caller, read_caller
-from paceline_engine.server.choices import Prompt, check_scored
+from paceline_engine.server.choices import Prompt, check_output_scores, check_scored
 from paceline_engine.server.echo import read_out
 from paceline_engine.server.error_routes import bare_app
 from paceline_engine.server.errors import ModelNotFoundError
@@ -182,6 +182,7 @@ class _Routes:
         for prompt in prompts:
             check_fits(prompt, self._port.context, "messages" if is_chat else "prompt")
         check_scored(body, prompts, copies=1 if is_chat else body.choices)
+        check_output_scores(body, prompts, self._port.context)
         bad_words = await encode_bad_words(body.bad_words or (), self._service.tokenizer)
         if body.echoes:
             scored = body.needed_prompt_logprobs() is not None

@@ -10,8 +10,8 @@ from paceline_engine.sampling import SamplingParams, choice_seed
 from paceline_engine.server.errors import BadRequestError
 from paceline_engine.server.sampling_fields import SamplingFields
 
-MAX_PROMPT_SCORES: Final = 2**20
-"""Log-probabilities of prompt tokens in one answer: some 60 MB of JSON."""
+MAX_SCORES: Final = 2**20
+"""Log-probabilities of prompt tokens in one answer, and of output tokens: 60 MB of JSON each."""
 
 TokenIds = tuple[int, ...]
 BadWords = tuple[TokenIds, ...]
@@ -51,7 +51,8 @@ def most_output(body: SamplingFields, prompt: Prompt, limit: int) -> int:
     """Output tokens that the engine may draw for a prompt, at least 1.
 
     A limit beyond the context is cut to it. `max_tokens: 0` shows none, yet one is drawn:
-    the step that scores a prompt draws a token anyhow.
+    the step that scores a prompt draws a token anyhow. Who gives no limit and wants
+    log-probabilities gets as many tokens as an answer may hold those of.
 
     Args:
         body: The checked body.
@@ -60,7 +61,10 @@ def most_output(body: SamplingFields, prompt: Prompt, limit: int) -> int:
     """
     room = limit - len(prompt.token_ids)
     wanted = body.output_limit
-    return room if wanted is None else max(1, min(wanted, room))
+    if wanted is None:
+        scores = body.candidates * body.output_scores
+        return min(room, MAX_SCORES // scores) if scores else room
+    return max(1, min(wanted, room))
 
 
 def check_scored(body: SamplingFields, prompts: Sequence[Prompt], copies: int) -> None:
@@ -77,12 +81,36 @@ def check_scored(body: SamplingFields, prompts: Sequence[Prompt], copies: int) -
     echoed = body.shown_logprobs if body.echoes else None
     shown = [top + 1 for top in (body.prompt_logprobs, echoed) if top is not None]
     places = sum(len(prompt.token_ids) for prompt in prompts)
-    if (scores := places * sum(shown) * copies) > MAX_PROMPT_SCORES:
+    if (scores := places * sum(shown) * copies) > MAX_SCORES:
         raise BadRequestError(
             f"the answer would hold {scores} log-probabilities of prompt tokens ({places} tokens, "
-            f"{sum(shown)} for each, in {copies} choices); the limit is {MAX_PROMPT_SCORES}: ask "
+            f"{sum(shown)} for each, in {copies} choices); the limit is {MAX_SCORES}: ask "
             "for fewer choices, fewer of the best tokens or a shorter prompt",
             param="prompt_logprobs" if echoed is None else "logprobs",
+            code="invalid_value",
+        )
+
+
+def check_output_scores(body: SamplingFields, prompts: Sequence[Prompt], limit: int) -> None:
+    """Whether the log-probabilities that a call may draw are within bounds.
+
+    Those of a stream count as well: one whose client does not read is held like a whole answer.
+
+    Args:
+        body: The checked body.
+        prompts: Its prompts, which fit.
+        limit: Prompt plus output tokens of one request at most.
+
+    Raises:
+        BadRequestError: They are not.
+    """
+    tokens = sum(most_output(body, prompt, limit) for prompt in prompts)
+    if (scores := tokens * body.output_scores * body.candidates) > MAX_SCORES:
+        raise BadRequestError(
+            f"the outputs could have {scores} log-probabilities ({tokens} tokens, "
+            f"{body.output_scores} for each, in {body.candidates} choices); the limit is "
+            f"{MAX_SCORES}: ask for fewer choices, fewer of the best tokens or fewer tokens",
+            param="best_of" if body.shown_logprobs is None else "logprobs",
             code="invalid_value",
         )
 

@@ -172,6 +172,13 @@ class SamplingFields(BaseModel):
         """Output tokens asked for; None leaves it to the route."""
         return self.max_tokens
 
+    @property
+    def output_scores(self) -> int:
+        """Log-probabilities drawn with each output token: its own and those of the best ones."""
+        if self.shown_logprobs is not None:
+            return self.shown_logprobs + 1
+        return int(self.candidates > self.choices)  # the best of many is told by them
+
     def needed_prompt_logprobs(self) -> int | None:
         """Best tokens the engine must report for each prompt position, if any."""
         echoed = self.shown_logprobs if self.echoes else None
@@ -189,9 +196,6 @@ class SamplingFields(BaseModel):
             bad_words: `bad_words` as token ids.
         """
         defaults = SamplingParams()
-        scores = self.shown_logprobs
-        if scores is None and self.candidates > self.choices:
-            scores = 0  # the best of many is told by them
         bias = (self.logit_bias or {}).items()
         return SamplingParams(
             temperature=_or(self.temperature, defaults.temperature),
@@ -208,7 +212,7 @@ class SamplingFields(BaseModel):
             repetition_penalty=_or(self.repetition_penalty, defaults.repetition_penalty),
             logit_bias=tuple(sorted((int(token_id), value) for token_id, value in bias)),
             bad_words=bad_words,
-            logprobs=scores,
+            logprobs=self.output_scores - 1 if self.output_scores else None,
         )
 
 
