@@ -24,6 +24,7 @@ class Call:
         leave_after_s: The client hangs up so long after it began; None stays.
         status: Of the answer; 0 while there is none.
         sent: Bytes of the answer.
+        has_left: Whether the client has hung up.
     """
 
     path: str
@@ -32,6 +33,7 @@ class Call:
     leave_after_s: float | None = None
     status: int = 0
     sent: int = 0
+    has_left: bool = False
 
     async def run(self, app: ASGIApp) -> None:
         """Runs it to its end, or until the client has left and the server has noticed."""
@@ -39,10 +41,14 @@ class Call:
         inbox: asyncio.Queue[Message] = asyncio.Queue()
         body = json.dumps(self.body).encode()
         inbox.put_nowait({"type": "http.request", "body": body, "more_body": False})
-        gone: Message = {"type": "http.disconnect"}
+
+        def leave() -> None:
+            self.has_left = True
+            inbox.put_nowait({"type": "http.disconnect"})
+
         timer = None
         if self.leave_after_s is not None:
-            timer = loop.call_later(self.leave_after_s, inbox.put_nowait, gone)
+            timer = loop.call_later(self.leave_after_s, leave)
         try:
             await app(self._scope(loop.time(), len(body)), inbox.get, self._send)
         finally:
@@ -75,7 +81,7 @@ class Call:
             "server": ("127.0.0.1", 8000),
             "state": {
                 "received_at": received_at,
-                "abort": lambda: None,
+                "is_gone": lambda: self.has_left,
                 "pressure": Pressure(),
             },
         }

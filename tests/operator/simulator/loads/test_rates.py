@@ -3,7 +3,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paceline_operator.simulator.loads.rates import (
@@ -72,6 +72,8 @@ def test_noise_keeps_the_mean_and_comes_again_with_its_seed() -> None:
 
 
 @given(st.floats(1, 1e4), st.floats(0, 100), st.floats(0, 100), st.floats(0, 1))
+@example(1.0, 5e-324, 8e-200, 1.0)
+@example(1.0, 0.0, 8e-200, 1.0)
 def test_time_inverts_the_expected_count(
     duration_s: float, from_rps: float, to_rps: float, share: float
 ) -> None:

@@ -33,13 +33,15 @@ class Segment:
         """Seconds into the segment by which so many requests are expected.
 
         Solves `from_rps t + slope t^2 / 2 = requests` in the form that stays exact where the
-        slope is zero.
+        slope is zero, in units of the higher rate so that no square becomes nothing.
         """
         if requests <= 0:
             return 0.0
-        slope = (self.to_rps - self.from_rps) / self.duration_s
-        root = math.sqrt(max(0.0, self.from_rps**2 + 2 * slope * requests))
-        return 2 * requests / (self.from_rps + root)
+        peak_rps = max(self.from_rps, self.to_rps)
+        start, end, wanted_s = self.from_rps / peak_rps, self.to_rps / peak_rps, requests / peak_rps
+        slope = (end - start) / self.duration_s
+        root = math.sqrt(max(0.0, start**2 + 2 * slope * wanted_s))
+        return 2 * wanted_s / (start + root)
 
 
 class Rates(Protocol):
