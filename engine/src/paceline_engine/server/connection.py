@@ -16,7 +16,7 @@ from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
 from paceline_engine.server.arrival import unread_s
-from paceline_engine.server.errors import ApiError, HeadTimeoutError
+from paceline_engine.server.errors import ApiError, CrowdedError, HeadTimeoutError
 from paceline_engine.server.exchange import Exchange
 from paceline_engine.server.outflow import Outflow
 from paceline_engine.server.pressure import Pressure
@@ -27,7 +27,7 @@ IDLE_CONNECTION_S: Final = 75.0
 HEAD_DEADLINE_S: Final = 30.0
 LINGER_S: Final = 1.0  # silence after the last answer; closing on unread bytes resets it away
 LONGEST_LINGER_S: Final = 30.0
-_REASONS: Final = {400: b"Bad Request", 408: b"Request Timeout"}
+_REASONS: Final = {400: b"Bad Request", 408: b"Request Timeout", 503: b"Service Unavailable"}
 _TOO_LARGE: Final = b"Request Header Fields Too Large"
 
 
@@ -49,6 +49,7 @@ class ClientConnection(asyncio.Protocol):
         server_state: Connections and tasks of the server.
         app_state: Copied into each scope.
         write_deadline_s: How long the client may leave its answer unread.
+        admit: Asked, with the number of other connections, whether this one is served.
     """
 
     def __init__(
@@ -59,11 +60,13 @@ class ClientConnection(asyncio.Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         write_deadline_s: float = WRITE_DEADLINE_S,
+        admit: Callable[[int], bool] = lambda _others: True,
     ) -> None:
         self._app = config.loaded_app
         self._server = server_state
         self._app_state = app_state
         self._write_deadline_s = write_deadline_s
+        self._admit = admit
         self._loop = _loop or asyncio.get_running_loop()
         self._parser = RequestParser(self)
         self._pressure = Pressure()
@@ -82,8 +85,13 @@ class ClientConnection(asyncio.Protocol):
         self._outflow = Outflow(
             transport, self._write_deadline_s, on_close=self._finish, on_unread=self._cut
         )
+        others = len(self._server.connections)
         self._server.connections.add(self)  # type: ignore[arg-type]  # it asks for `shutdown` alone
-        self._watch(IDLE_CONNECTION_S, self._expire)
+        if self._admit(others):
+            self._watch(IDLE_CONNECTION_S, self._expire)
+        else:
+            self._refuse(CrowdedError("too many connections are open; try again"))
+            self._leaves_at = self._loop.time()  # whatever it sends, a moment is all it gets
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -270,9 +278,10 @@ class ClientConnection(asyncio.Protocol):
                 return
             exchange.disconnect()
         body = error.body()
+        fields = b"".join(f"{name}: {each}\r\n".encode() for name, each in error.headers().items())
         self._outflow.write(
             b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\n"
-            b"content-length: %d\r\nconnection: close\r\n\r\n%b"
-            % (error.status, _REASONS.get(error.status, _TOO_LARGE), len(body), body)
+            b"content-length: %d\r\nconnection: close\r\n%b\r\n%b"
+            % (error.status, _REASONS.get(error.status, _TOO_LARGE), len(body), fields, body)
         )
         self._finish()

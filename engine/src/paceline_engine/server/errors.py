@@ -197,3 +197,9 @@ class UnavailableError(ApiError):
     error_type = "server_error"
     code = "unavailable"
     retry_after_s = 1
+
+
+class CrowdedError(UnavailableError):
+    """As many connections are open as may be."""
+
+    code = "connections"

@@ -23,6 +23,7 @@ from paceline_engine.server.admin_wire import TunablesRequest
 from paceline_engine.server.admission import Admission
 from paceline_engine.server.api import create_api
 from paceline_engine.server.calls import Calls
+from paceline_engine.server.descriptors import connections_each, raise_limit
 from paceline_engine.server.drain import Drain
 from paceline_engine.server.envelope import Envelope
 from paceline_engine.server.flags import EXIT_BAD_START
@@ -202,6 +203,8 @@ async def _serve(service: Service, startup: Startup) -> int:
         (create_health(service), ports.health),
         (create_admin(service, access.admin_tokens), ports.admin),
         write_deadline_s=startup.settings.write_deadline_seconds,
+        most_connections=connections_each(raise_limit(), ports=3),
+        on_refused=service.metering.metrics.connections_refused.inc,
     )
     told = _Signals(service)
     told.install()

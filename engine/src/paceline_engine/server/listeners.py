@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import os
 import socket
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, cast
 
 import uvicorn
@@ -16,12 +17,15 @@ from starlette.types import ASGIApp
 from typing_extensions import override
 
 from paceline_engine.server.connection import IDLE_CONNECTION_S, ClientConnection
+from paceline_engine.server.descriptors import MOST_CONNECTIONS
 from paceline_engine.server.settings import WRITE_DEADLINE_S
 
 BACKLOG: Final = 2048
 CLOSE_S: Final = 1  # for connections whose answers have ended
 LOOK_S: Final = 0.05  # how often the end looks what is still unread
 TICK_S: Final = 1.0  # how often the Date header moves
+
+_log = logging.getLogger(__name__)
 
 
 class PortError(Exception):
@@ -52,14 +56,27 @@ def bind(host: str, port: int, flag: str) -> socket.socket:
 
 
 class HttpServer(uvicorn.Server):
-    """A server that leaves signals to the process and ends when told."""
+    """A server that leaves signals to the process and ends when told.
 
-    def __init__(self, app: ASGIApp, write_deadline_s: float) -> None:
+    Args:
+        app: What it serves.
+        write_deadline_s: How long a client may leave its answer unread.
+        most_connections: Connections that are served at a time; those beyond are told so.
+        on_refused: Called for each of those.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        write_deadline_s: float,
+        most_connections: int,
+        on_refused: Callable[[], None],
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
                 http=functools.partial(  # type: ignore[arg-type]  # called as the class would be
-                    ClientConnection, write_deadline_s=write_deadline_s
+                    ClientConnection, write_deadline_s=write_deadline_s, admit=self._admit
                 ),
                 ws="none",
                 lifespan="off",
@@ -71,6 +88,23 @@ class HttpServer(uvicorn.Server):
             )
         )
         self._stop = asyncio.Event()
+        self._most_connections = most_connections
+        self._on_refused = on_refused
+        self._is_full = False
+
+    def _admit(self, others: int) -> bool:
+        """Whether one more connection beside so many others is served."""
+        if others < self._most_connections:
+            self._is_full = self._is_full and others > self._most_connections // 2
+            return True
+        if not self._is_full:
+            self._is_full = True
+            _log.warning(
+                "%d connections are open on one port, the most there may be: more get 503",
+                others,
+            )
+        self._on_refused()
+        return False
 
     @override
     @contextlib.contextmanager
@@ -101,12 +135,21 @@ class Listeners:
     Args:
         apps: Each application with its bound socket.
         write_deadline_s: How long a client may leave its answer unread.
+        most_connections: Connections of each that are served at a time.
+        on_refused: Called for each connection beyond.
     """
 
     def __init__(
-        self, *apps: tuple[ASGIApp, socket.socket], write_deadline_s: float = WRITE_DEADLINE_S
+        self,
+        *apps: tuple[ASGIApp, socket.socket],
+        write_deadline_s: float = WRITE_DEADLINE_S,
+        most_connections: int = MOST_CONNECTIONS,
+        on_refused: Callable[[], None] = lambda: None,
     ) -> None:
-        self._servers = [(HttpServer(app, write_deadline_s), bound) for app, bound in apps]
+        self._servers = [
+            (HttpServer(app, write_deadline_s, most_connections, on_refused), bound)
+            for app, bound in apps
+        ]
         self._write_deadline_s = write_deadline_s
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -99,6 +99,7 @@ class RequestMetrics:
         registry: Everything on `/metrics`.
         model_name: Value of the `model_name` label.
         prompt_tokens: Of both tiers; `generation_tokens` likewise.
+        connections_refused: On all ports.
     """
 
     def __init__(self, model_name: str) -> None:
@@ -113,6 +114,7 @@ class RequestMetrics:
         }
         self.prompt_tokens = families.counter(names.PROMPT_TOKENS).labels(model_name)
         self.generation_tokens = families.counter(names.GENERATION_TOKENS).labels(model_name)
+        self.connections_refused = families.counter(names.CONNECTIONS_REFUSED).labels(model_name)
         start = names.START_TIME
         Gauge(start.full_name, start.help, start.labels, registry=self.registry).labels(
             model_name

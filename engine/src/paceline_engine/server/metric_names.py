@@ -144,6 +144,10 @@ REJECTED = _counter(
     "ever allow (400), no load either; other mistakes of callers are counted nowhere.",
     ("model_name", "tier", "reason"),
 )
+CONNECTIONS_REFUSED = _counter(
+    "connections_refused_total",
+    "Connections answered with 503 as soon as they came, as their port had the most it may have.",
+)
 TTFT = _histogram(
     "time_to_first_token_seconds",
     "First byte of the request to first token written; once per request, preempted or not.",

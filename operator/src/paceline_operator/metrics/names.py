@@ -73,6 +73,7 @@ MEMORY_HEADROOM = Family("memory_headroom_bytes", Kind.GAUGE)
 MEMORY_LIMIT = Family("memory_limit_bytes", Kind.GAUGE)
 MEMORY_PLANNED = Family("memory_planned_bytes", Kind.GAUGE, (*MODEL, "part"))
 MEMORY_RESIDENT = Family("memory_resident_bytes", Kind.GAUGE, (*MODEL, "process"))
+CONNECTIONS_REFUSED = Family("connections_refused_total", Kind.COUNTER)
 START_TIME = Family("process_start_time_seconds", Kind.GAUGE)
 
 FAMILIES = tuple(value for value in tuple(globals().values()) if isinstance(value, Family))
