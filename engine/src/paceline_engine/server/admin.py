@@ -66,7 +66,10 @@ class _Routes:
         """PUT /admin/tunables: applied between two steps, then answered."""
         self._check_token(request)
         wanted = parse_body(
-            TunablesRequest, await read_body(request, MAX_BODY_BYTES, BODY_DEADLINE_S)
+            TunablesRequest,
+            await read_body(
+                request, MAX_BODY_BYTES, BODY_DEADLINE_S, readings=self._service.readings
+            ),
         )
         async with self._one_put_at_a_time:
             if self._service.tunables.is_new(wanted):

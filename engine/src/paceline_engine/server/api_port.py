@@ -90,7 +90,11 @@ class ApiPort:
     async def _raw(self, request: Request, held: Held) -> bytes:
         settings = self.service.settings
         return await read_body(
-            request, settings.max_body_bytes, settings.body_deadline_seconds, held
+            request,
+            settings.max_body_bytes,
+            settings.body_deadline_seconds,
+            held,
+            self.service.readings,
         )
 
     def _parsed(self, model: type[Body], raw: bytes) -> Body:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import uuid
@@ -10,6 +11,8 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paceline_engine.log import places
+from paceline_engine.server.error_routes import error_response
+from paceline_engine.server.errors import UnavailableError
 from paceline_engine.server.service import Service
 
 REQUEST_ID: Final = b"x-request-id"
@@ -31,6 +34,11 @@ def log_defect(error: Exception, own_id: bytes) -> None:
     _log.error("defect in call %s: %s", own_id.decode("ascii"), places(error))
 
 
+def cut_off() -> UnavailableError:
+    """What a call is told that outlasts the server."""
+    return UnavailableError("this replica has ended; retry, another may serve")
+
+
 class Envelope:
     """ASGI wrapper around the API.
 
@@ -50,7 +58,11 @@ class Envelope:
         own_id = request_id(scope)
         scope.setdefault("state", {})["request_id"] = own_id.decode("ascii")
 
+        has_begun = False
+
         async def send_enveloped(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
             if message["type"] == "http.response.start":
                 message = {**message, "headers": [*message["headers"], *self._headers(own_id)]}
             await send(message)
@@ -58,6 +70,10 @@ class Envelope:
         self._service.calls.enter()
         try:
             await self._app(scope, receive, send_enveloped)
+        except asyncio.CancelledError:
+            if not has_begun:
+                await error_response(cut_off())(scope, receive, send_enveloped)
+            raise
         except Exception as error:  # noqa: BLE001 a defect ends one call, never the server
             log_defect(error, own_id)  # answered by the application, or cut off by uvicorn if begun
         finally:

@@ -92,8 +92,17 @@ class Exchange(RequestResponseCycle):
 
     @override
     async def run_asgi(self, app: Any) -> None:
-        """Runs the application."""
-        await super().run_asgi(app)
+        """Runs the application; at the server's end it is cancelled, and the answer cut."""
+
+        async def run(scope: Any, receive: Any, send: Any) -> None:
+            try:
+                await app(scope, receive, send)
+            except asyncio.CancelledError:
+                if not self.response_complete:
+                    self.disconnect()
+                    self._outflow.close()
+
+        await super().run_asgi(run)
         self._end()
 
     @override

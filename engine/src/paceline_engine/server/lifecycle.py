@@ -214,8 +214,9 @@ async def _serve(service: Service, startup: Startup) -> int:
     try:
         end = await _run(service, listeners, told)
     finally:
+        service.readings.end("not_ready" if client.failed.is_set() else "draining")
+        await client.stop()  # what still runs is answered as after a death
         await listeners.stop()
-        await client.stop()
     return {End.CANNOT_START: EXIT_BAD_START, End.ENGINE_DIED: EXIT_ENGINE_DIED, End.TOLD: 0}[end]
 
 
@@ -298,6 +299,7 @@ async def _calls_ended(service: Service, listeners: Listeners, told: _Signals) -
 
 async def _on_death(service: Service, told: _Signals) -> End:
     _log.error("%s", service.client.failure)
+    service.readings.end("not_ready")
     if not service.client.ready.is_set():
         return End.CANNOT_START
     with contextlib.suppress(TimeoutError):

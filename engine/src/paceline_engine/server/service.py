@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from paceline_engine.client import EngineClient
 from paceline_engine.config import Device, EngineConfig
 from paceline_engine.server.admission import Admission
+from paceline_engine.server.body import Readings
 from paceline_engine.server.calls import Calls
 from paceline_engine.server.drain import Drain, DrainPhase
 from paceline_engine.server.errors import UnavailableError
@@ -43,6 +44,7 @@ class Service:
         draw_seed: Seeds for requests that name none.
         created: Unix time of the start.
         request_ids: Source of request ids.
+        readings: Bodies that are being read.
     """
 
     settings: ServerSettings
@@ -62,6 +64,7 @@ class Service:
     draw_seed: Callable[[], int]
     created: int
     request_ids: itertools.count[int] = field(default_factory=itertools.count)
+    readings: Readings = field(default_factory=Readings)
 
     @property
     def is_serving(self) -> bool:
