@@ -8,9 +8,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paceline_engine.server.body import read_body
+from paceline_engine.server.body import Readings, read_body
 from paceline_engine.server.error_routes import bare_app
-from paceline_engine.server.errors import BodyTimeoutError
+from paceline_engine.server.errors import BodyTimeoutError, UnavailableError
 
 
 async def test_a_body_that_never_ends_is_given_up() -> None:
@@ -25,6 +25,30 @@ async def test_a_body_that_never_ends_is_given_up() -> None:
     request = Request({"type": "http", "headers": []}, receive)
     with pytest.raises(BodyTimeoutError, match=r"within 0\.01 s"):
         await asyncio.wait_for(read_body(request, 100, deadline_s=0.01), 5)
+
+
+async def test_the_end_of_all_readings_ends_those_that_run_and_those_that_come() -> None:
+    readings, is_read = Readings(), asyncio.Event()
+
+    async def receive() -> Any:
+        is_read.set()
+        await asyncio.Event().wait()
+
+    async def code() -> str | None:
+        request = Request({"type": "http", "headers": []}, receive)
+        with pytest.raises(UnavailableError) as caught:
+            await read_body(request, 100, deadline_s=60, readings=readings)
+        return caught.value.code
+
+    async with asyncio.timeout(5):
+        running = asyncio.create_task(code())
+        await is_read.wait()
+        readings.end("draining")
+        readings.end("not_ready")
+        assert await running == "not_ready"
+        is_read.clear()
+        assert await code() == "not_ready"
+        assert not is_read.is_set()
 
 
 async def late(_request: Request) -> Response:

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from paceline_engine.server import connection
+from paceline_engine.server import connection, listeners
 from paceline_engine.server.listeners import Listeners, bind
 from paceline_engine.server.pressure import Pressure
 
@@ -40,14 +40,14 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 @asynccontextmanager
 async def connected(app: ASGIApp = echo, write_deadline_s: float = 60) -> AsyncIterator[Streams]:
     bound = bind("127.0.0.1", 0, "--port")
-    listeners = Listeners((app, bound), write_deadline_s=write_deadline_s)
-    listeners.start()
+    servers = Listeners((app, bound), write_deadline_s=write_deadline_s)
+    servers.start()
     reader, writer = await asyncio.open_connection(*bound.getsockname())
     try:
         yield reader, writer
     finally:
         writer.transport.abort()
-        await listeners.stop()
+        await servers.stop()
 
 
 async def answer(streams: Streams) -> tuple[int, bytes]:
@@ -452,3 +452,32 @@ async def test_nothing_is_kept_of_an_answered_call(app: ASGIApp) -> None:
         await asyncio.sleep(0.01)  # so that the call's task is over
         gc.collect()
         assert [call() for call in calls] == [None]
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+async def test_an_answer_that_outlasts_the_server_is_cut(
+    *, has_begun: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listeners, "CLOSE_S", 0)
+    is_running = asyncio.Event()
+
+    async def endless(_scope: Scope, _receive: Receive, send: Send) -> None:
+        if has_begun:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        is_running.set()
+        await asyncio.Event().wait()
+
+    bound = bind("127.0.0.1", 0, "--port")
+    servers = Listeners((endless, bound))
+    servers.start()
+    reader, writer = await asyncio.open_connection(*bound.getsockname())
+    async with asyncio.timeout(WITHIN_S):
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        await is_running.wait()
+        await servers.stop()
+        got = await reader.read()
+    writer.close()
+    assert got.startswith(b"HTTP/1.1 200") is has_begun
+    assert not got.endswith(b"0\r\n\r\n")
+    assert "Traceback" not in caplog.text

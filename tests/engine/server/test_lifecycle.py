@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from queue import Queue
 from urllib.parse import urlsplit
 
@@ -176,19 +177,47 @@ def test_sigterm_while_it_loads_ends_at_once() -> None:
         assert running.wait(50) == 0
 
 
+def answer_of(asked: socket.socket) -> tuple[int, str]:
+    """Status and code of the refusal that comes."""
+    with asked, HTTPResponse(asked) as answer:
+        answer.begin()
+        assert answer.headers["retry-after"] == "1"
+        assert answer.headers["x-request-id"]
+        return answer.status, json.loads(answer.read())["error"]["code"]
+
+
+def ask(server: EngineServer, *, missing: int = 0) -> socket.socket:
+    """Asks for a long whole answer, in a body of which so many bytes do not come."""
+    place = urlsplit(server.api)
+    asked = socket.create_connection((place.hostname, place.port), timeout=60)
+    body = json.dumps({**LONG, "stream": False}).encode()
+    head = b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n"
+    asked.sendall(head % (TEXT.encode(), len(body)) + body[: len(body) - missing])
+    return asked
+
+
+@pytest.mark.behaviour(
+    "whoever is still there when a drain's time is up is told so: 503, or a stream's last event",
+    report="own finding: they got a bare 500, and the log a traceback for each of them",
+)
 def test_sigterm_cuts_what_outlasts_the_drain() -> None:
     flags = ("--drain-grace-seconds=0", "--drain-seconds=0.3")
     with engine_server(*flags, law=SLOW_LAW) as running:
         stream = Streaming(running.api, max_tokens=5000)
         stream.start()
         assert stream.began.get(timeout=60) == 200
+        whole, half = ask(running), ask(running, missing=1)
+        eventually(lambda: running.value("requests_running") == 2)
         engine = running.engine_pid()
         running.terminate()
         assert running.wait() == 0
         stream.join(60)
-        assert "data: [DONE]" not in stream.lines
+        assert '"unavailable"' in stream.lines[-1]
+        assert answer_of(whole) == (503, "unavailable")
+        assert answer_of(half) == (503, "draining")
         assert not os.path.exists(f"/proc/{engine}")
     assert any("outlast the drain" in line for line in running.log)
+    assert not any("Traceback" in line for line in running.log)
 
 
 def test_interrupt_skips_the_grace_and_a_second_one_the_drain() -> None:
@@ -209,8 +238,10 @@ def test_a_dead_engine_is_said_everywhere_and_ends_the_process() -> None:
         stream = Streaming(running.api, max_tokens=5000)
         stream.start()
         assert stream.began.get(timeout=60) == 200
+        half = ask(running, missing=1)
         os.kill(running.engine_pid(), signal.SIGKILL)
         stream.join(60)
+        assert answer_of(half) == (503, "not_ready")
         assert '"error"' in stream.lines[-1]
         assert httpx.get(running.health + "/healthz").status_code == 503
         assert httpx.get(running.health + "/readyz").status_code == 503
