@@ -18,6 +18,7 @@ from paceline_operator.api.v1alpha1 import Mode
 from paceline_operator.autopilot.policy import Policy
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.controller import Controller
+from paceline_operator.simulator.step_budget import StepBudget
 
 MOST_REPLICAS = 24
 DOWN_WINDOW_S = 300.0
@@ -74,8 +75,15 @@ class Contest:
         )
 
 
+def step_budget(policy: str) -> StepBudget | None:
+    """The rule inside the engines, where the contestant has one."""
+    return next((each.step_budget for each in BASELINES if each.name == policy), None)
+
+
 def starts_tuned(policy: str) -> bool:
     """Whether engines start with the budget that hindsight chose, since nobody moves it."""
+    if step_budget(policy) is not None:
+        return False
     return policy in RIVALS or policy in {
         bars.WITHOUT_BUDGET, bars.ORACLE, bars.UNBOUND_ORACLE,
     }  # fmt: skip

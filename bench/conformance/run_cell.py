@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bench.conformance.bars import ATTAINMENT, UNBOUND_ORACLE
 from bench.conformance.cell import Cell, Score
-from bench.conformance.contestants import Contest, controller, starts_tuned
+from bench.conformance.contestants import Contest, controller, starts_tuned, step_budget
 from bench.conformance.load_case import ITL_NAME, TTFT_NAME, LoadCase
 from bench.conformance.tuning import Tuning
 from paceline_operator.autopilot.decision import Knob
@@ -42,9 +43,11 @@ def run_cell(cell: Cell, case: LoadCase, tuning: Tuning) -> Score:
     )
     budget = tuning.budget if starts_tuned(cell.policy) else None
     starts_s = 0.0 if cell.policy == UNBOUND_ORACLE else float(cell.cold_start_s)
+    fleet = fleet_config(case, starts_s, initial_replicas=tuning.first_replicas, budget=budget)
+    engine = replace(fleet.engine, step_budget=step_budget(cell.policy))
     result = simulate(
         case.play(random.Random(cell.seed)),
-        fleet_config(case, starts_s, initial_replicas=tuning.first_replicas, budget=budget),
+        replace(fleet, engine=engine),
         controller(cell.policy, cell.setting, contest),
         generator=random.Random(cell.seed + _ROUTER_SEED),
         faults=case.faults,

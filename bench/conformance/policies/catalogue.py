@@ -14,12 +14,14 @@ from bench.conformance.policies.dynamo_throughput import DynamoThroughput
 from bench.conformance.policies.gauge import Gauge
 from bench.conformance.policies.hpa import CpuMetric, HorizontalPodAutoscaler
 from bench.conformance.policies.latency_saturation import LatencySaturation, SaturationSettings
+from bench.conformance.policies.ppas import Ppas
 from bench.conformance.policies.site import Site
 from bench.conformance.policies.static import VLLM_BUDGET, VLLM_BUDGET_H100, Static
 from bench.conformance.policies.wva_loop import WorkloadVariantAutoscaler
 from bench.conformance.policies.wva_spare import SpareAnalyzer, SpareThresholds
 from bench.conformance.policies.wva_tokens import TokenAnalyzer, TokenThresholds
 from paceline_operator.simulator.controller import Controller
+from paceline_operator.simulator.step_budget import StepBudget
 
 Build = Callable[[Site, float], Controller]
 
@@ -34,6 +36,7 @@ class Baseline:
         default: As documented.
         sweep: Five values of it, from dear to cheap.
         build: A new controller of the replicas, since each remembers.
+        step_budget: Rule inside the engines, which then start with all of their budget.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Baseline:
     default: float
     sweep: tuple[float, float, float, float, float]
     build: Build
+    step_budget: StepBudget | None = None
 
     def controller(
         self, site: Site, value: float | None = None, budget: int | None = None
@@ -205,6 +209,14 @@ BASELINES: tuple[Baseline, ...] = (
         default=_RUNNING.threshold,
         sweep=(8.0, 12.0, 16.0, 24.0, 32.0),
         build=_aimd,
+    ),
+    Baseline(
+        name="ppas-keda-running",
+        setting="requests in flight per replica",
+        default=_RUNNING.threshold,
+        sweep=(8.0, 12.0, 16.0, 24.0, 32.0),
+        build=_keda(Gauge.IN_FLIGHT),
+        step_budget=Ppas(),
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paceline_operator.simulator.law import StepLaw
+from paceline_operator.simulator.step_budget import StepBudget
 
 PROJECTED_KV = 8.0
 """KV that all admitted requests may come to need, in multiples of the cache."""
@@ -35,6 +36,8 @@ class EngineConfig:
         max_kv_tokens: KV tokens that all admitted requests may come to need; None for
             `PROJECTED_KV` times the cache.
         max_queue_s: Longest expected wait for a first token; None for any.
+        step_budget: Rule that picks the budget of each step below the one in force; none in
+            our engine.
     """
 
     law: StepLaw
@@ -55,6 +58,7 @@ class EngineConfig:
     max_queued_tokens: float = 1_000_000
     max_kv_tokens: float | None = None
     max_queue_s: float | None = None
+    step_budget: StepBudget | None = None
 
     @property
     def kv_capacity_tokens(self) -> int:

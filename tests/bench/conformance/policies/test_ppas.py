@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.conformance.policies.ppas import Ppas
-from bench.conformance.policies.step_budget import StepBudget
+from paceline_operator.simulator.step_budget import StepBudget
 
 
 @pytest.mark.parametrize(

@@ -250,3 +250,44 @@ def test_prompts_that_begin_alike_are_computed_once() -> None:
     run(engine)
     assert [told.served[number].cached_tokens for number in range(2)] == [0, 96]
     assert (engine.prefix_queries_tokens, engine.prefix_hits_tokens) == (200, 96)
+
+
+class Pressed:
+    """32 tokens while two prompts are computed beside decodes; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int, int]] = []
+
+    def tokens(self, *, active_prefills: int, running_decodes: int, budget: int) -> int:
+        self.asked.append((active_prefills, running_decodes, budget))
+        return 32 if active_prefills >= 2 and running_decodes else budget
+
+
+def test_a_rule_picks_the_budget_of_each_step() -> None:
+    rule = Pressed()
+    engine, told = make(step_budget=rule)
+    engine.submit(request(16, 50), 1, 0.0)
+    engine.advance(engine.next_event_s)
+    for number in (2, 3):
+        engine.submit(request(200, 2), number, 0.0)
+    run(engine)
+    sizes = [step.prefill_tokens + step.rows for step in told.steps if step.prefill_tokens]
+    assert sizes[0] == 16
+    assert (2, 1, 128) in rule.asked
+    assert sizes.count(32) >= 200 // 32
+    assert max(sizes) == 128  # the last prompt alone has all of the budget
+
+
+def test_a_rule_leaves_each_decode_its_token() -> None:
+    engine, told = make(
+        step_budget=Pressed(), max_num_seqs=60, initial_running_seqs=60, num_kv_blocks=1000
+    )
+    for number in range(50):
+        engine.submit(request(16, 400), number, 0.0)
+    while told.steps == [] or told.steps[-1].prefill_tokens:
+        engine.advance(engine.next_event_s)
+    for number in (50, 51):
+        engine.submit(request(100, 2), number, 0.0)
+    run(engine)
+    assert max(step.rows for step in told.steps) == 50
+    assert set(told.outcomes.values()) == {"length"}

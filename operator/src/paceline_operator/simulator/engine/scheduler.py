@@ -47,6 +47,7 @@ class Scheduler:
             config.num_kv_blocks, config.block_size, prefix_caching=config.prefix_caching
         )
         self.target = StepTimeTarget(config.step_time_target_ms, config.budget_step)
+        self._rule = config.step_budget
         self._shares = Shares(config.batch_weight, config.block_size)
         self.waiting = Waiting(self._shares, config.interactive_max_wait_s)
         self._admission = Admission(
@@ -92,7 +93,7 @@ class Scheduler:
         decodes, shares = self.decodes, self._shares
         plan = StepPlan(
             now_s,
-            self.limits.budget(len(self.running)),
+            self._budget(),
             self.target if self.target.target_ms else None,
         )
         shares.settle(decodes.steps)
@@ -105,6 +106,19 @@ class Scheduler:
             self._prefill.add(plan, self.running.prefilling)
             self._remnants.update((each, None) for each in plan.chunks if each.is_remnant)
         return plan
+
+    def _budget(self) -> int:
+        """Tokens of the next step; a rule never leaves a decode without its own."""
+        running = len(self.running)
+        budget = self.limits.budget(running)
+        if self._rule is None:
+            return budget
+        chosen = self._rule.tokens(
+            active_prefills=len(self.running.prefilling) + len(self.waiting),
+            running_decodes=len(self.decodes),
+            budget=budget,
+        )
+        return min(budget, max(chosen, self.limits.floor(running)))
 
     def alike(self, plan: StepPlan) -> int:
         """How many steps would be like the one just decided, that one included."""
