@@ -28,7 +28,7 @@ from paceline_operator.cli.trace_file import read_trace
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.controller import Controller, Orders
 from paceline_operator.simulator.engine_config import EngineConfig
-from paceline_operator.simulator.fleet_config import FleetConfig
+from paceline_operator.simulator.fleet.fleet_config import FleetConfig
 from paceline_operator.simulator.profiles import find_profile
 from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.run import simulate

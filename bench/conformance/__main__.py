@@ -26,7 +26,7 @@ from bench.conformance.loads import loads, traces_word
 from bench.conformance.runner import Runner
 from bench.conformance.tune import tuned
 from bench.conformance.tuning import Tuning, TuningError, load_tunings, save_tunings
-from paceline_operator.simulator.trace import TraceError
+from paceline_operator.simulator.loads.trace import TraceError
 
 RESULTS = Path(__file__).parents[1] / "results"
 CACHE = Path(os.environ.get("PACELINE_CACHE", "~/.cache/paceline")).expanduser() / "conformance"

@@ -16,7 +16,7 @@ from bench.conformance.load_case import LoadCase
 from bench.conformance.loads import loads, traces_word
 from bench.conformance.shape import Shape, measure
 from bench.conformance.sizing import replicas
-from paceline_operator.simulator.trace import TraceError
+from paceline_operator.simulator.loads.trace import TraceError
 
 HEADER = (
     "load", "requests", "span s", "rps mean/peak", "prompt mean/p95", "output mean/p95", "hits",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot.policy import Objective
-from paceline_operator.simulator.faults import Fault
+from paceline_operator.simulator.fleet.faults import Fault
 from paceline_operator.simulator.generator import Generator
 from paceline_operator.simulator.profiles import Profile, find_profile
 from paceline_operator.simulator.request import Request

@@ -14,12 +14,12 @@ from bench.conformance.load_case import ITL_NAME, TTFT_NAME, LoadCase
 from bench.conformance.tuning import Tuning
 from paceline_operator.autopilot.decision import Knob
 from paceline_operator.simulator.engine_config import EngineConfig
-from paceline_operator.simulator.fleet_config import FleetConfig
-from paceline_operator.simulator.outcome import Outcome
+from paceline_operator.simulator.fleet.fleet_config import FleetConfig
 from paceline_operator.simulator.result import Move, Result, recovery_s
 from paceline_operator.simulator.run import simulate
-from paceline_operator.simulator.score import overall, worst_window
-from paceline_operator.simulator.yardstick import Yardstick
+from paceline_operator.simulator.scoring.outcome import Outcome
+from paceline_operator.simulator.scoring.score import overall, worst_window
+from paceline_operator.simulator.scoring.yardstick import Yardstick
 
 LONGEST_PROMPT = 262_144
 TEN_MINUTES_S = 600.0

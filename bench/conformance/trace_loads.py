@@ -13,8 +13,8 @@ from bench.conformance.shape import Shape, measure
 from bench.conformance.sizing import replicas
 from paceline_operator.cli.trace_file import ENDINGS, trace_paths, trace_tape
 from paceline_operator.simulator.generator import Generator
+from paceline_operator.simulator.loads.superpose import Tape, jitter, superpose, until
 from paceline_operator.simulator.request import Request
-from paceline_operator.simulator.superpose import Tape, jitter, superpose, until
 
 SHORTEST_S = 3000.0
 """Ten cold starts of five minutes."""

@@ -32,8 +32,8 @@ from paceline_operator.metrics import names
 from paceline_operator.metrics.exposition import HISTOGRAMS, Exposition, Totals, parse
 from paceline_operator.metrics.increase import increase
 from paceline_operator.simulator import profiles
-from paceline_operator.simulator.edges import EDGES
-from paceline_operator.simulator.meter import NO_LOAD, Meter
+from paceline_operator.simulator.metering.edges import EDGES
+from paceline_operator.simulator.metering.meter import NO_LOAD, Meter
 from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.sink import Served
 

@@ -21,8 +21,8 @@ from bench.conformance.policies.cadence import NEVER
 from bench.conformance.policies.site import ReplicaBounds
 from paceline_operator.autopilot.fleet import FleetObservation, Tunables
 from paceline_operator.simulator.controller import NOTHING, Orders
-from paceline_operator.simulator.faults import Fault, StepsSlower
-from paceline_operator.simulator.fleet_config import BEGIN_S
+from paceline_operator.simulator.fleet.faults import Fault, StepsSlower
+from paceline_operator.simulator.fleet.fleet_config import BEGIN_S
 from paceline_operator.simulator.law import StepLaw
 from paceline_operator.simulator.request import PREFIX_BLOCK_TOKENS, Request
 

@@ -7,7 +7,7 @@ from bench.conformance.load_case import LoadCase, Service
 from paceline_operator.simulator.loads.lengths import ResampledLengths
 from paceline_operator.simulator.loads.rates import Constant
 from paceline_operator.simulator.loads.single_turns import SingleTurns, Stage
-from paceline_operator.simulator.trace import TraceError
+from paceline_operator.simulator.loads.trace import TraceError
 
 LOAD = SingleTurns(
     rates=Constant(rps=3.0, duration_s=300.0), stages=(Stage(0.0, ResampledLengths([(1000, 50)])),)

@@ -13,7 +13,7 @@ from bench.conformance.seeded_loads import seeded_loads
 from bench.conformance.shape import Shape, measure
 from bench.conformance.sizing import replicas
 from bench.conformance.trace_loads import RECIPES, trace_load
-from paceline_operator.simulator.trace import TraceError
+from paceline_operator.simulator.loads.trace import TraceError
 
 SEEDED = seeded_loads()
 HEADER = "arrival_s,prompt_tokens,output_tokens\n"

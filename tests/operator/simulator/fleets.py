@@ -13,7 +13,7 @@ from paceline_operator.autopilot.fleet import FleetObservation, Tunables
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.simulator.controller import NOTHING, Orders
 from paceline_operator.simulator.engine_config import EngineConfig
-from paceline_operator.simulator.fleet_config import BEGIN_S, FleetConfig
+from paceline_operator.simulator.fleet.fleet_config import BEGIN_S, FleetConfig
 from paceline_operator.simulator.law import StepLaw
 from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.result import Result

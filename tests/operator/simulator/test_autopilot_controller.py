@@ -6,7 +6,7 @@ from paceline_operator.api.v1alpha1 import Mode
 from paceline_operator.autopilot.decision import Action, Knob
 from paceline_operator.autopilot.policy import Policy
 from paceline_operator.simulator.autopilot_controller import AutopilotController
-from paceline_operator.simulator.faults import OperatorAway
+from paceline_operator.simulator.fleet.faults import OperatorAway
 from paceline_operator.simulator.result import Result
 from tests.operator.simulator.fleets import ITL, TTFT, poisson, run
 

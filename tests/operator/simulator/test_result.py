@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 
 from paceline_operator.autopilot.decision import Knob
-from paceline_operator.simulator.outcome import Outcome
 from paceline_operator.simulator.result import Move, Result, Sample, recovery_s
+from paceline_operator.simulator.scoring.outcome import Outcome
 
 
 def result(*replicas: int, desired: tuple[int, ...] = ()) -> Result:

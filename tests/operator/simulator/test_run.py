@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from paceline_operator.autopilot.window import Counter as Role
 from paceline_operator.autopilot.window import merge
-from paceline_operator.simulator.faults import Fault, PodKilled, ScrapesLost, StepsSlower
-from paceline_operator.simulator.fleet_config import Routing, RoutingKind
-from paceline_operator.simulator.outcome import (
+from paceline_operator.simulator.fleet.faults import Fault, PodKilled, ScrapesLost, StepsSlower
+from paceline_operator.simulator.fleet.fleet_config import Routing, RoutingKind
+from paceline_operator.simulator.request import Request
+from paceline_operator.simulator.result import Result
+from paceline_operator.simulator.scoring.outcome import (
     ABORTED,
     COMPLETED,
     FAILED,
     REFUSED,
     UNFINISHED,
 )
-from paceline_operator.simulator.request import Request
-from paceline_operator.simulator.result import Result
 from tests.operator.simulator.fleets import LAW, Scripted, engine, knobs, poisson, run, to
 
 

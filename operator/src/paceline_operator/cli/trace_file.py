@@ -1,4 +1,4 @@
-"""Trace files: opened here, understood in `simulator.trace`."""
+"""Trace files: opened here, understood in `simulator.loads.trace`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import partial
 from io import BufferedIOBase
 from pathlib import Path
 
+from paceline_operator.simulator.loads.superpose import Tape, record
+from paceline_operator.simulator.loads.trace import TraceError, complaint, parse_trace
 from paceline_operator.simulator.request import Request
-from paceline_operator.simulator.superpose import Tape, record
-from paceline_operator.simulator.trace import TraceError, complaint, parse_trace
 
 ENDINGS = (".csv", ".csv.gz")
 MOST_LINE_BYTES = 1 << 20

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from paceline_operator.autopilot.decision import Knob
-from paceline_operator.simulator.outcome import Outcome
-from paceline_operator.simulator.score import Samples, by_time
+from paceline_operator.simulator.scoring.outcome import Outcome
+from paceline_operator.simulator.scoring.score import Samples, by_time
 
 TEN_MINUTES_S = 600.0
 HOLD_S = 60.0

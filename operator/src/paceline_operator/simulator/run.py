@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from math import inf
 
-from paceline_operator.simulator.actuation import Actuation
-from paceline_operator.simulator.agenda import Agenda
-from paceline_operator.simulator.clients import Clients
 from paceline_operator.simulator.controller import Controller
-from paceline_operator.simulator.faults import (
+from paceline_operator.simulator.fleet.actuation import Actuation
+from paceline_operator.simulator.fleet.agenda import Agenda
+from paceline_operator.simulator.fleet.clients import Clients
+from paceline_operator.simulator.fleet.faults import (
     Fault,
     Faults,
     NoRoom,
@@ -19,12 +19,12 @@ from paceline_operator.simulator.faults import (
     ScaleWritten,
     StepsSlower,
 )
-from paceline_operator.simulator.fleet import Fleet
-from paceline_operator.simulator.fleet_config import BEGIN_S, FleetConfig
+from paceline_operator.simulator.fleet.fleet import Fleet
+from paceline_operator.simulator.fleet.fleet_config import BEGIN_S, FleetConfig
 from paceline_operator.simulator.generator import Generator
-from paceline_operator.simulator.outcome import UNFINISHED
 from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.result import Result, Sample
+from paceline_operator.simulator.scoring.outcome import UNFINISHED
 
 
 def simulate(

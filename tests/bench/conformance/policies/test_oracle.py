@@ -21,7 +21,7 @@ from bench.conformance.policies.oracle import (
 from bench.conformance.policies.site import ReplicaBounds
 from paceline_operator.autopilot.fleet import Tunables
 from paceline_operator.simulator.controller import NOTHING
-from paceline_operator.simulator.faults import StepsSlower
+from paceline_operator.simulator.fleet.faults import StepsSlower
 from paceline_operator.simulator.law import StepLaw
 from paceline_operator.simulator.request import Request
 from tests.bench.conformance.policies.observed import fleet

@@ -12,9 +12,9 @@ from math import inf
 from paceline_operator.simulator.engine.entrance import Entrance
 from paceline_operator.simulator.engine.pace import Pace
 from paceline_operator.simulator.engine.sequence import Sequence
-from paceline_operator.simulator.outcome import ABORTED, COMPLETED
+from paceline_operator.simulator.metering.target import longest_s
+from paceline_operator.simulator.scoring.outcome import ABORTED, COMPLETED
 from paceline_operator.simulator.sink import Sink
-from paceline_operator.simulator.target import longest_s
 
 
 class Streams:

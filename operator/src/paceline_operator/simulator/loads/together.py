@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from paceline_operator.simulator.generator import Generator
 from paceline_operator.simulator.loads.load import Load
+from paceline_operator.simulator.loads.superpose import in_order, rekeyed
 from paceline_operator.simulator.request import Request
-from paceline_operator.simulator.superpose import in_order, rekeyed
 
 
 @dataclass(frozen=True, slots=True)

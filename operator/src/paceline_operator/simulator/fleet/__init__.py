@@ -1,0 +1,1 @@
+"""Pods, router, operator and what goes wrong, around the simulated engines."""

@@ -1,0 +1,146 @@
+"""What an operator sees of a simulated fleet: rounds of measuring, and how old each answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from paceline_operator.autopilot.fleet import DataClass, PodObservation, PodTunables
+from paceline_operator.autopilot.slices import Slices
+from paceline_operator.autopilot.window import Window
+from paceline_operator.domain.pods import UNSCHEDULABLE, PodView
+from paceline_operator.simulator.fleet.faults import Faults, MetricsFrozen, ScrapesLost
+from paceline_operator.simulator.fleet.fleet_config import ABSENT_AFTER_S, STALE_AFTER_SCRAPES
+from paceline_operator.simulator.fleet.pods import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """Of one engine at one moment."""
+
+    running: int
+    waiting: int
+    batch_waiting: int
+    waiting_tokens: int
+    kv_usage: float
+    kv_capacity_tokens: int
+
+    @classmethod
+    def of(cls, pod: Pod) -> Gauges:
+        """Read from an engine that has worked up to now."""
+        engine = pod.engine
+        return cls(
+            engine.num_running,
+            engine.num_waiting,
+            engine.num_batch_waiting,
+            engine.waiting_tokens,
+            engine.kv_usage,
+            engine.kv_capacity_tokens,
+        )
+
+
+@dataclass(slots=True)
+class Reading:
+    """The last answer of one pod: what it was, and when it came."""
+
+    gauges: Gauges
+    read_at_s: float
+
+
+class Scraper:
+    """State of one operator's measurements.
+
+    Args:
+        interval_s: Between two rounds.
+        faults: What goes wrong.
+
+    Attributes:
+        slices: What happened in the last 300 s, oldest first.
+        readings: By UID of a pod, of those that ever answered.
+    """
+
+    def __init__(self, interval_s: float, faults: Faults) -> None:
+        self._stale_after_s = STALE_AFTER_SCRAPES * interval_s
+        self._faults = faults
+        self._merged = Slices()
+        self.slices: tuple[Window, ...] = ()
+        self.readings: dict[str, Reading] = {}
+
+    def round(self, pods: Iterable[Pod], now_s: float) -> None:
+        """Reads all pods; one that does not answer keeps its old reading."""
+        listed = list(pods)
+        found = {pod.uid: self.readings.get(pod.uid) for pod in listed}
+        self.readings = {uid: reading for uid, reading in found.items() if reading is not None}
+        grown = [window for pod in listed if (window := self._read(pod, now_s)) is not None]
+        self.slices = self._merged.append(grown, now_s)
+
+    def _read(self, pod: Pod, now_s: float) -> Window | None:
+        known = self.readings.get(pod.uid)
+        if known is not None and self._faults.hits(MetricsFrozen, pod.number, now_s):
+            since_s, known.read_at_s = known.read_at_s, now_s
+            return Window(start_s=since_s, end_s=now_s, pod_seconds=now_s - since_s)
+        if not pod.answers(now_s) or self._faults.hits(ScrapesLost, pod.number, now_s):
+            return None
+        pod.engine.advance(now_s)
+        grown = pod.meter.take(now_s)
+        self.readings[pod.uid] = Reading(Gauges.of(pod), now_s)
+        if known is None or now_s - known.read_at_s > self._stale_after_s:
+            return None  # no base line, or one too old to say when it happened
+        since_s = known.read_at_s
+        return replace(grown, start_s=since_s, pod_seconds=now_s - since_s)
+
+    def freshness(self, uid: str, now_s: float) -> DataClass:
+        """How far a pod's last answer can be trusted."""
+        reading = self.readings.get(uid)
+        if reading is None or now_s - reading.read_at_s > ABSENT_AFTER_S:
+            return DataClass.ABSENT
+        is_fresh = now_s - reading.read_at_s <= self._stale_after_s
+        return DataClass.FRESH if is_fresh else DataClass.STALE
+
+    def loads(self, now_s: float) -> dict[str, float]:
+        """Requests in each engine whose answer is fresh, by UID."""
+        return {
+            uid: float(reading.gauges.running + reading.gauges.waiting)
+            for uid, reading in self.readings.items()
+            if self.freshness(uid, now_s) is DataClass.FRESH
+        }
+
+    def observe(
+        self, view: PodView, reports: Mapping[str, PodTunables], now_s: float
+    ) -> PodObservation:
+        """One pod in the form that the control law reads.
+
+        Args:
+            view: The pod as the cluster lists it.
+            reports: UID -> what its engine reported of its live values last.
+            now_s: The operator's clock.
+        """
+        data = self.freshness(view.uid, now_s)
+        is_known = data is not DataClass.ABSENT
+        gauges = self.readings[view.uid].gauges if is_known else _NOTHING
+        return PodObservation(
+            name=view.name,
+            uid=view.uid,
+            template_hash=view.template_hash,
+            ready=view.ready,
+            created_s=view.created_s,
+            ready_since_s=view.ready_since_s,
+            draining=view.deleting or view.draining_since_s is not None,
+            no_room=_no_room(view),
+            data=data,
+            tunables=reports.get(view.uid),
+            running=gauges.running,
+            waiting=gauges.waiting,
+            batch_waiting=gauges.batch_waiting,
+            waiting_tokens=gauges.waiting_tokens,
+            kv_usage=gauges.kv_usage,
+            kv_capacity_tokens=gauges.kv_capacity_tokens if is_known else None,
+        )
+
+
+_NOTHING = Gauges(0, 0, 0, 0, 0.0, 0)
+
+
+def _no_room(view: PodView) -> str:
+    problem = view.problem
+    return problem.message if problem is not None and problem.reason == UNSCHEDULABLE else ""

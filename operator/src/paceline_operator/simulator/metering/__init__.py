@@ -1,0 +1,1 @@
+"""What simulated engines count, as real ones export it."""

@@ -1,0 +1,1 @@
+"""How well the requests of a load were served."""
