@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from paceline_operator.cli.trace_file import read_trace, trace_paths, trace_tape
-from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.loads.trace import TraceError
+from paceline_operator.simulator.request import Request
 
 TEXT = b"arrival_s,prompt_tokens,output_tokens\n0.5,10,3\n2.5,11,4\n"
 ROWS = [Request(0.5, 10, 3), Request(2.5, 11, 4)]
