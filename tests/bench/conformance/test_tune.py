@@ -1,0 +1,82 @@
+"""What hindsight finds, on a made-up fleet whose answers are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.conformance import bars
+from bench.conformance.cell import Cell, Score
+from bench.conformance.policies.catalogue import BASELINES
+from bench.conformance.tune import likely_budgets, tuned
+from bench.conformance.tuning import Tuning, TuningError, load_tunings, save_tunings
+from tests.bench.conformance.test_bars import GOOD
+from tests.bench.conformance.tiny_case import tiny
+
+NEEDED = {512: 5, 1024: 4, 2048: 6}
+"""Static replicas that hold the objectives, by budget; others never do."""
+
+
+class World:
+    """Answers cells by rule; counts them."""
+
+    def __init__(self, ours: float = 0.96) -> None:
+        self.ours = ours
+        self.asked: list[Cell] = []
+
+    def __call__(
+        self, cells: Iterable[Cell], tunings: Mapping[str, Tuning]
+    ) -> Mapping[Cell, Score]:
+        return {cell: self._score(cell, tunings[cell.load]) for cell in cells}
+
+    def _score(self, cell: Cell, tuning: Tuning) -> Score:
+        self.asked.append(cell)
+        if cell.policy == bars.STATIC_PEAK:
+            enough = tuning.peak_replicas >= NEEDED.get(tuning.budget, 99)
+            return replace(GOOD, attainment=0.98 if enough else 0.5)
+        if cell.policy == bars.ORACLE:
+            enough = tuning.headroom[f"{cell.cold_start_s}"] >= 1.35
+            return replace(GOOD, attainment=0.97 if enough else 0.9)
+        if cell.policy == bars.OURS:
+            return replace(GOOD, attainment=self.ours)
+        place = cell.setting or 0
+        return replace(GOOD, attainment=1.0 - 0.02 * place, replica_hours=10.0 - place)
+
+
+def test_hindsight_finds_budget_replicas_headroom_and_settings() -> None:
+    world = World()
+    found = tuned(tiny(), world)
+    assert (found.budget, found.peak_replicas) == (1024, 4)
+    assert set(found.headroom.values()) == {1.35}
+    assert set(found.headroom) == {"30", "120", "300"}
+    assert set(found.settings.values()) == {2}  # 0.96 as ours, at 8 hours
+    assert set(found.best) == {baseline.name for baseline in BASELINES}
+    assert len(world.asked) < 150
+
+
+def test_where_nobody_attains_enough_the_nearest_setting_is_kept() -> None:
+    assert set(tuned(tiny(), World(ours=1.01)).settings.values()) == {0}
+
+
+def test_only_budgets_near_the_target_are_tried() -> None:
+    """Full steps of the profile take 1.5 + 0.0203 B ms: 16 to 65 ms are near a target of 50."""
+    assert likely_budgets(tiny()) == [768, 1024, 1536, 2048]
+
+
+def test_what_was_found_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.json"
+    assert load_tunings(path) == {}
+    found = {"tiny": tuned(tiny(), World())}
+    save_tunings(found, path)
+    assert load_tunings(path) == found
+
+
+@pytest.mark.parametrize("text", ["{", '{"tiny": {"budget": 1}}', '{"tiny": {"odd": 1}}'])
+def test_a_damaged_file_is_named_with_its_remedy(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "tuning.json"
+    path.write_text(text)
+    with pytest.raises(TuningError, match="make conformance-full"):
+        load_tunings(path)
