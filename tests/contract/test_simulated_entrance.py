@@ -16,6 +16,8 @@ from paceline_engine.server.admission import Admission
 from paceline_engine.server.errors import NeverFitsError, OverloadedError
 from paceline_engine.server.flags import Flag
 from paceline_engine.server.prefill_rate import PrefillRate
+from paceline_engine.server.queue_limit import queue_limit
+from paceline_engine.server.slo import SloBoard
 from paceline_engine.server.ticket import Ask, Ticket
 from paceline_operator.simulator import engine_config
 from paceline_operator.simulator.engine import entrance
@@ -39,7 +41,7 @@ class Both:
             int(limits["requests"]),
             int(limits["tokens"]),
             max_kv_tokens=limits["kv"],
-            max_queue_s=max_queue_s,
+            queue_limit=queue_limit(max_queue_s, SloBoard("m")),
             first_rate=self.rate,
             clock=lambda: self.now_s,
         )

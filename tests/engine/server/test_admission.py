@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from paceline_engine.request import Tier
 from paceline_engine.server.admission import FIRST_OUTPUT_TOKENS, Admission
 from paceline_engine.server.errors import NeverFitsError, OverloadedError
+from paceline_engine.server.queue_limit import queue_limit
+from paceline_engine.server.slo import SloBoard
 from paceline_engine.server.ticket import Ask, Ticket
 
 
@@ -19,6 +21,8 @@ class Desk:
     def __init__(self, **limits: Any) -> None:
         self.now_s = 0.0
         given_limits = {"max_requests": 10, "max_tokens": 1000, **limits}
+        limit_s = given_limits.pop("max_queue_s", None)
+        given_limits["queue_limit"] = queue_limit(limit_s, SloBoard("m"))
         self.admission = Admission(clock=lambda: self.now_s, **given_limits)
 
     def enter(self, *prompts: int, tier: Tier = Tier.INTERACTIVE, **more: Any) -> list[Ticket]:

@@ -17,8 +17,9 @@ from math import inf
 from paceline_engine.request import Tier
 from paceline_engine.server.drain_rate import retry_after_s
 from paceline_engine.server.errors import OverloadedError
-from paceline_engine.server.level import BATCH_SHARE, Level, limit_text
+from paceline_engine.server.level import Level
 from paceline_engine.server.prefill_rate import PrefillRate
+from paceline_engine.server.queue_limit import QueueLimit
 from paceline_engine.server.ticket import Ask, Ticket
 
 FIRST_OUTPUT_TOKENS = 256
@@ -43,7 +44,7 @@ class Admission:
         max_tokens: Prompt tokens that may wait; a call with one prompt is never held to it
             while nothing else waits.
         max_kv_tokens: KV tokens that admitted requests may come to need, prompt and output.
-        max_queue_s: Wait that a call may have before it, by the measured drain; None: any.
+        queue_limit: Wait that a call may have before it, by the measured drain.
         first_rate: How fast prompts are computed, which stands for the drain until that was
             measured.
         tenant_weights: Of tenants, where they are not 1, whose callers may not take all places;
@@ -57,7 +58,7 @@ class Admission:
         max_tokens: int,
         *,
         max_kv_tokens: float = inf,
-        max_queue_s: float | None = None,
+        queue_limit: QueueLimit | None = None,
         first_rate: PrefillRate | None = None,
         tenant_weights: Mapping[str, float] | None = None,
         clock: Callable[[], float],
@@ -70,7 +71,7 @@ class Admission:
         )
         for level in (self._requests, self._tokens, self._kv):
             level.weights = tenant_weights
-        self._max_queue_s = max_queue_s
+        self._queue_limit = queue_limit
         self._first_rate = first_rate
         self._mean_output = FIRST_OUTPUT_TOKENS / 2
 
@@ -207,15 +208,13 @@ class Admission:
             self._kv.check_now(tokens, tier, self._clock())
 
     def _check_queue(self, tier: Tier) -> None:
-        if self._max_queue_s is None:
-            return
-        limit_s = self._max_queue_s * (BATCH_SHARE if tier is Tier.BATCH else 1.0)
-        wait_s = self.projected_queue_s(tier)
-        if wait_s is None or wait_s <= limit_s:
+        limit_s = None if self._queue_limit is None else self._queue_limit(tier)
+        wait_s = None if limit_s is None else self.projected_queue_s(tier)
+        if limit_s is None or wait_s is None or wait_s <= limit_s:
             return
         raise OverloadedError(
-            f"{self.tokens} prompt tokens wait already, {wait_s:.1f} s of work, and the limit is "
-            f"{limit_text(f'{limit_s:.1f} s', tier)}; retry later",
+            f"{self.tokens} prompt tokens wait already, {wait_s:.1f} s of work, and the limit of "
+            f"the {tier.value} tier is {limit_s:.1f} s; retry later",
             code="queue_delay",
             retry_after_s=retry_after_s(wait_s - limit_s, per_second=1.0),
         )

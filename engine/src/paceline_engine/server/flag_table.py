@@ -14,6 +14,7 @@ from paceline_engine.server.flag_values import (
     count,
     device,
     one_of,
+    queue_seconds,
     ratio,
     seconds,
     seconds_or,
@@ -167,9 +168,10 @@ _LIMITS = (
     Row(Flag.MAX_QUEUED_TOKENS, count(1), 1_000_000, "prompt tokens of those (default: 1000000)"),
     Row(
         Flag.MAX_QUEUE_SECONDS,
-        seconds_or("off"),
+        queue_seconds,
         None,
-        "longest expected wait for a first token before 429 (default: off)",
+        "longest expected wait for a first token before 429, or slo: as long as the objectives "
+        "allow (default: off)",
         "SECONDS",
     ),
     Row(

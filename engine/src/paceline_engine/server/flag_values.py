@@ -14,6 +14,7 @@ from typing import Final
 
 from paceline_engine.config import Device
 from paceline_engine.server.presets import TuneFor
+from paceline_engine.server.queue_rule import QueueRule
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 MAX_SECONDS: Final = 86_400
@@ -81,8 +82,13 @@ def seconds(text: str) -> float:
     return value
 
 
-def seconds_or(word: str) -> Callable[[str], float | None]:
-    """Seconds above 0, or the word that stands for no limit."""
+def seconds_or(word: str, *others: str) -> Callable[[str], float | None]:
+    """Seconds above 0, or the word that stands for no limit.
+
+    Args:
+        word: Stands for None.
+        others: Words that the flag takes besides, for the message.
+    """
 
     def seconds_or_word(text: str) -> float | None:
         if text.lower() == word:
@@ -92,10 +98,22 @@ def seconds_or(word: str) -> Callable[[str], float | None]:
         except ValueError:
             value = 0.0
         if not value:
-            raise argparse.ArgumentTypeError(f"{text!r} is neither seconds above 0 nor {word}")
+            words = " nor ".join((word, *others))
+            raise argparse.ArgumentTypeError(f"{text!r} is neither seconds above 0 nor {words}")
         return value
 
     return seconds_or_word
+
+
+def queue_seconds(text: str) -> float | QueueRule | None:
+    """Seconds above 0, `off` for None, or a rule by its name.
+
+    Raises:
+        argparse.ArgumentTypeError: None of them.
+    """
+    if text.lower() in set(QueueRule):
+        return QueueRule(text.lower())
+    return seconds_or("off", *QueueRule)(text)
 
 
 def switch(text: str) -> bool:

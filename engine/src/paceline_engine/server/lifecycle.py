@@ -35,6 +35,7 @@ from paceline_engine.server.memory_metrics import MemoryCollector
 from paceline_engine.server.memory_watch import MemoryWatch
 from paceline_engine.server.metric_families import RequestMetrics
 from paceline_engine.server.prefill_rate import PrefillRate
+from paceline_engine.server.queue_limit import queue_limit
 from paceline_engine.server.request_log import RequestLog, RequestLogError, open_request_log
 from paceline_engine.server.request_meter import Metering
 from paceline_engine.server.service import Service
@@ -139,7 +140,7 @@ def create_service(
         ),
         loop_metrics=loop_metrics,
         recent_steps=recent_steps,
-        admission=_admission(settings, config, prefill_rate, clock),
+        admission=_admission(settings, config, board, prefill_rate, clock),
         drain=Drain(clock, settings.drain_grace_seconds),
         tunables=tunables,
         calls=Calls(),
@@ -163,6 +164,7 @@ def _loop_metrics(startup: Startup, client: EngineClient, tunables: Tunables) ->
 def _admission(
     settings: ServerSettings,
     config: EngineConfig,
+    board: SloBoard,
     first_rate: PrefillRate,
     clock: Callable[[], float],
 ) -> Admission:
@@ -170,7 +172,7 @@ def _admission(
         settings.max_queued_requests,
         settings.max_queued_tokens,
         max_kv_tokens=settings.max_projected_kv * config.kv_capacity_tokens,
-        max_queue_s=settings.max_queue_seconds,
+        queue_limit=queue_limit(settings.max_queue_seconds, board),
         first_rate=first_rate,
         tenant_weights=dict(config.tenant_weights) if settings.trust_tenant_header else None,
         clock=clock,

@@ -14,6 +14,7 @@ from paceline_engine.config import Device
 from paceline_engine.server.flag_table import GROUPS
 from paceline_engine.server.flags import COMMAND, SUBCOMMAND, Flag
 from paceline_engine.server.presets import TuneFor, preset_values
+from paceline_engine.server.queue_rule import QueueRule
 
 
 class OptionError(Exception):
@@ -61,7 +62,7 @@ class ServeOptions:
     drain_grace_seconds: float
     max_queued_requests: int
     max_queued_tokens: int
-    max_queue_seconds: float | None
+    max_queue_seconds: float | QueueRule | None
     max_projected_kv: float
     max_body_bytes: int
     request_log: str | None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from paceline_engine.server.queue_rule import QueueRule
+
 BODY_DEADLINE_S: Final = 60.0
 WRITE_DEADLINE_S: Final = 60.0
 
@@ -22,7 +24,7 @@ class ServerSettings:
         trust_tenant_header: Whether `X-Paceline-Tenant` names the tenant; else all callers
             are one.
         max_queue_seconds: Longest wait for a first token that is still promised; beyond it
-            429. None promises any.
+            429. None promises any, `QueueRule.SLO` what the TTFT objectives in force do.
         max_projected_kv: KV tokens that everything admitted may come to need, in multiples
             of the KV cache's capacity.
         request_log: File that gets one JSON line a request, `-` for standard output; None
@@ -39,7 +41,7 @@ class ServerSettings:
     max_queued_requests: int = 1024
     max_queued_tokens: int = 1_000_000
     trust_tenant_header: bool = False
-    max_queue_seconds: float | None = None
+    max_queue_seconds: float | QueueRule | None = None
     max_projected_kv: float = 8.0
     request_log: str | None = None
     max_body_bytes: int = 8 * 1024 * 1024
