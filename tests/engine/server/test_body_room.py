@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from paceline_engine.server.api_port import ApiPort
+from paceline_engine.server.body import Readings
 from paceline_engine.server.body_room import (
     FREE_BYTES,
     ROOM_BYTES,
@@ -68,6 +69,7 @@ class Port:
         service: Any = SimpleNamespace(
             settings=ServerSettings(model_name="m"),
             config=SimpleNamespace(max_request_tokens=100),
+            readings=Readings(),
         )
         self._port = ApiPort(service, None)
         self._app = bare_app("test")
