@@ -1,7 +1,7 @@
-"""Step-time laws of named accelerators: those of the engine's simulated device.
+"""Step-time laws of named accelerators: those of the engine's simulated device, and our CPU's.
 
-`tests/contract` compares the numbers with the engine's `runner/profiles.py`, which says how
-they were found.
+`tests/contract` compares the former with the engine's `runner/profiles.py`, which says how they
+were found; the latter is fitted to measured steps by `bench/fit_cpu_profile.py`.
 """
 
 from __future__ import annotations
@@ -58,6 +58,18 @@ PROFILES: Mapping[str, Profile] = {
     ),
     "llama-2-70b-h100-tp4": _published(
         (14.5, 0.0134), (10.0, 0.0536), 0.0000475, "Vidur's profile of Llama-2-70B on four H100"
+    ),
+    "smollm2-135m-cpu2": Profile(
+        law=StepLaw(
+            base_ms=25.2,
+            per_prefill_token_ms=1.09,
+            per_decode_row_ms=1.54,
+            per_kv_token_ms=0.00234,
+            per_chunk_context_ms=0.000343,
+        ),
+        kv_capacity_tokens=65_536,
+        source="steps of our CPU engine on two cores: bench/results/"
+        "cpu-profile-2026-11-30-185856.json",
     ),
 }
 
