@@ -15,14 +15,13 @@ from bench.conformance.tuning import Tuning
 from paceline_operator.autopilot.decision import Knob
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.fleet.fleet_config import FleetConfig
-from paceline_operator.simulator.result import Move, Result, recovery_s
+from paceline_operator.simulator.result import Result, recovery_s
 from paceline_operator.simulator.run import simulate
 from paceline_operator.simulator.scoring.outcome import Outcome
 from paceline_operator.simulator.scoring.score import overall, worst_window
 from paceline_operator.simulator.scoring.yardstick import Yardstick
 
 LONGEST_PROMPT = 262_144
-TEN_MINUTES_S = 600.0
 _ROUTER_SEED = 7919
 
 
@@ -104,8 +103,8 @@ def scored(result: Result, case: LoadCase, cold_start_s: float, wall_s: float) -
         replica_hours=result.replica_seconds / 3600.0,
         worst_5min=1.0 if worst is None else worst.share,
         recovery_s=_recovery_s(outcomes, yardstick, case),
-        replica_reversals=most_reversals(replicas),
-        budget_reversals=most_reversals(budgets),
+        replica_reversals=result.most_reversals(Knob.REPLICAS),
+        budget_reversals=result.most_reversals(Knob.BUDGET),
         replica_moves=len(replicas),
         budget_moves=len(budgets),
         replicas_peak=max((sample.desired for sample in result.samples), default=0),
@@ -129,16 +128,3 @@ def _recovery_s(outcomes: Sequence[Outcome], yardstick: Yardstick, case: LoadCas
         return None
     found = recovery_s(outcomes, yardstick.goodput, step_s=step_s, share=ATTAINMENT)
     return case.duration_s - step_s if found is None else found
-
-
-def most_reversals(moves: Sequence[Move], window_s: float = TEN_MINUTES_S) -> int:
-    """Most changes of direction within any ten minutes."""
-    ups = [move.after > move.before for move in moves]
-    turns_s = [
-        move.time_s for move, up, before in zip(moves[1:], ups[1:], ups, strict=False)
-        if up != before
-    ]  # fmt: skip
-    return max(
-        (sum(start_s <= t < start_s + window_s for t in turns_s) for start_s in turns_s),
-        default=0,
-    )

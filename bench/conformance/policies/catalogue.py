@@ -233,8 +233,3 @@ def find_baseline(name: str) -> Baseline:
         KeyError: There is none of that name.
     """
     return {baseline.name: baseline for baseline in BASELINES}[name]
-
-
-def fixed(site: Site, replicas: int, budget: int) -> Controller:
-    """Static peak, static mean, or one point of the grid for the best of all static ones."""
-    return Static(replicas=site.bounds.clamp(replicas), tunables=site.tunables(budget))

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LARGE_BUDGET = 16384
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ppas:

@@ -7,10 +7,8 @@ import pytest
 from bench.conformance import bars
 from bench.conformance.cell import Cell
 from bench.conformance.contestants import ALL
-from bench.conformance.run_cell import most_reversals, run_cell
+from bench.conformance.run_cell import run_cell
 from bench.conformance.tuning import Tuning
-from paceline_operator.autopilot.decision import Knob
-from paceline_operator.simulator.result import Move
 from tests.bench.conformance.tiny_case import tiny
 
 TUNING = Tuning(budget=1024, peak_replicas=2)
@@ -37,28 +35,3 @@ def test_an_objective_that_nobody_can_hold_is_missed() -> None:
     score = run_cell(cell, tiny(ttft_ms=5), TUNING)
     assert score.attainment < 0.05
     assert score.itl_attainment > 0.95
-
-
-def moves(*values: tuple[float, int]) -> list[Move]:
-    before, found = 1, []
-    for time_s, after in values:
-        found.append(Move(time_s, Knob.REPLICAS, before, after, ""))
-        before = after
-    return found
-
-
-@pytest.mark.parametrize(
-    ("made", "most"),
-    [
-        ((), 0),
-        (((0, 2), (60, 3), (120, 4)), 0),
-        (((0, 2), (60, 1)), 1),
-        (((0, 2), (60, 1), (120, 2), (180, 1)), 3),
-        (((0, 2), (60, 1), (700, 2), (1400, 1)), 1),
-        (((0, 2), (60, 1), (659, 2)), 2),
-    ],
-)
-def test_reversals_are_counted_within_ten_minutes(
-    made: tuple[tuple[float, int], ...], most: int
-) -> None:
-    assert most_reversals(moves(*made)) == most

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -24,12 +25,26 @@ def result(*replicas: int, desired: tuple[int, ...] = ()) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("replicas", "per_10_min"),
-    [((2,), 0.0), ((2, 3, 4, 6), 0.0), ((2, 4, 3, 2), 0.5), ((2, 4, 3, 5), 1.0)],
+    ("made", "most"),
+    [
+        ((), 0),
+        (((0, 2), (60, 3), (120, 4)), 0),
+        (((0, 2), (60, 1)), 1),
+        (((0, 2), (60, 1), (120, 2), (180, 1)), 3),
+        (((0, 2), (60, 1), (700, 2), (1400, 1)), 1),
+        (((0, 2), (60, 1), (659, 2)), 2),
+    ],
 )
-def test_reversals(replicas: tuple[int, ...], per_10_min: float) -> None:
-    assert result(*replicas).reversals_per_10_min(Knob.REPLICAS) == per_10_min
-    assert result(*replicas).reversals_per_10_min(Knob.BUDGET) == 0.0
+def test_reversals_are_counted_within_ten_minutes(
+    made: tuple[tuple[float, int], ...], most: int
+) -> None:
+    before, moves = 1, []
+    for time_s, after in made:
+        moves.append(Move(time_s, Knob.REPLICAS, before, after, ""))
+        before = after
+    found = replace(result(1), moves=moves)
+    assert found.most_reversals(Knob.REPLICAS) == most
+    assert found.most_reversals(Knob.BUDGET) == 0
 
 
 @pytest.mark.parametrize(

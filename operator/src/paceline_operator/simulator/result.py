@@ -77,11 +77,20 @@ class Result:
         """Moves of one knob."""
         return [move for move in self.moves if move.knob is knob]
 
-    def reversals_per_10_min(self, knob: Knob) -> float:
-        """How often a knob was moved against its move before, on average."""
-        ups = [move.after > move.before for move in self.of_knob(knob)]
-        turned = sum(a != b for a, b in pairwise(ups))
-        return turned * TEN_MINUTES_S / self.length_s if self.length_s else 0.0
+    def most_reversals(self, knob: Knob, window_s: float = TEN_MINUTES_S) -> int:
+        """Most times within a stretch of time that a knob was moved against its move before."""
+        turns_s = [
+            move.time_s
+            for before, move in pairwise(self.of_knob(knob))
+            if (move.after > move.before) != (before.after > before.before)
+        ]
+        return max(
+            (
+                sum(start_s <= turn_s < start_s + window_s for turn_s in turns_s)
+                for start_s in turns_s
+            ),
+            default=0,
+        )
 
     def overshoot(self, start_s: float, end_s: float) -> float:
         """How far wanted replicas went above where they ended, as a share of that.

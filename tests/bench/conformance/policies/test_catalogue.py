@@ -13,7 +13,6 @@ from bench.conformance.policies.catalogue import (
     Baseline,
     default_budget,
     find_baseline,
-    fixed,
 )
 from bench.conformance.policies.site import ReplicaBounds, Site
 from paceline_operator.autopilot.fleet import DataClass, FleetObservation, PodObservation
@@ -105,9 +104,3 @@ def test_whatever_is_seen_its_orders_are_in_bounds(
         if orders.replicas is not None:
             assert 1 <= orders.replicas <= 8
             assert isinstance(orders.replicas, int)
-
-
-def test_static_replicas_and_budget_stay_within_the_site() -> None:
-    orders = fixed(SITE, 12, 16384).decide(fleet(2), 0.0)
-    assert orders.tunables is not None
-    assert (orders.replicas, orders.tunables.max_num_batched_tokens) == (8, 4096)
