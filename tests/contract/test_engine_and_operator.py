@@ -6,14 +6,19 @@ from paceline_engine import config
 from paceline_engine.runner import profiles
 from paceline_engine.server import admin_wire, flags, metric_names
 from paceline_engine.server.drain import DrainPhase
+from paceline_engine.server.options import parse
+from paceline_engine.server.queue_rule import QueueRule
 from paceline_operator.api import choice
 from paceline_operator.api.v1alpha1 import Slo
 from paceline_operator.autopilot import prior, window
 from paceline_operator.autopilot.fleet import PodTunables, Tunables
 from paceline_operator.domain import contract, tunables
+from paceline_operator.domain.arguments import arguments
+from paceline_operator.domain.model_source import Weights
 from paceline_operator.domain.scale_in import DrainState
 from paceline_operator.metrics import names
 from paceline_operator.reconcile import engine_admin
+from tests.support import fleet
 
 
 def test_the_command_is_the_same() -> None:
@@ -28,6 +33,17 @@ def test_ports_are_the_same() -> None:
 
 def test_the_operator_sets_no_flag_the_engine_lacks() -> None:
     assert {flag.value for flag in contract.Flag} <= {flag.value for flag in flags.Flag}
+
+
+def test_the_operators_word_for_the_limit_on_waiting_is_one_the_engine_knows() -> None:
+    assert QueueRule(contract.BY_OBJECTIVES) is QueueRule.SLO
+
+
+def test_the_engine_takes_all_that_the_operator_gives_it() -> None:
+    """Twice: as it is, and with the user's own limit, which wins."""
+    given = arguments("chat", fleet.spec(), Weights("/m"), thread_count=2)
+    assert parse(given).max_queue_seconds is QueueRule.SLO
+    assert parse([*given, f"{contract.Flag.MAX_QUEUE_SECONDS}=off"]).max_queue_seconds is None
 
 
 def test_paths_and_the_start_values_file_are_the_same() -> None:

@@ -12,6 +12,7 @@ import yaml
 from paceline_operator.api.choice import DeviceType, Mode, RolloutStrategy, SloMetric
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.domain import arguments
+from paceline_operator.domain.pinned import Start
 from paceline_operator.domain.platform import Platform
 from paceline_operator.domain.pod import engine_template
 from tests.support.chart import CHART
@@ -19,6 +20,7 @@ from tests.support.tree import ROOT
 
 FOLDER = ROOT / "manifests/samples"
 SAMPLES = sorted(FOLDER.glob("*.yaml"))
+START = Start(image="e", defaults=arguments.LATEST)
 PROFILES = ROOT / "engine/src/paceline_engine/runner/profiles.py"
 
 
@@ -42,7 +44,7 @@ def test_operator_can_serve_it(path: Path) -> None:
     parsed = InferenceServiceSpec.model_validate(manifest(path)["spec"])
     arguments.check(parsed)
     platform = Platform(engine_image="e", proxy_image="p", host_path_prefixes=prefixes())
-    pod = engine_template("a", parsed, platform, "e")["spec"]
+    pod = engine_template("a", parsed, platform, START)["spec"]
     host_paths = [volume for volume in pod["volumes"] if "hostPath" in volume]
     assert len(host_paths) == (0 if parsed.model.uri is None else 1)
     assert parsed.template is None

@@ -52,6 +52,25 @@ def test_what_is_absent_is_left_to_the_engine() -> None:
     assert not any(arg.startswith(left) for arg in rendered(engine=CPU, model=MODEL))
 
 
+def test_who_would_miss_the_objective_is_turned_away_whatever_the_objectives() -> None:
+    """Objectives are live: one that is added must not restart pods."""
+    slos = [{"name": "first", "metric": "TTFT", "targetMs": 500}]
+    assert rendered() == rendered(slos=slos)
+    assert "--max-queue-seconds=slo" in rendered()
+
+
+def test_a_fleet_of_an_earlier_generation_is_given_what_it_was_started_with() -> None:
+    before = arguments("chat", spec(), Weights("/m"), thread_count=2, defaults=0)
+    assert before == [each for each in rendered() if each != "--max-queue-seconds=slo"]
+
+
+@pytest.mark.parametrize("given", ["off", "30"])
+def test_a_users_own_limit_on_waiting_comes_after_ours(given: str) -> None:
+    args = rendered(engine={**CPU, "args": [f"--max-queue-seconds={given}"]}, model=MODEL)
+    ours, users = (args.index(f"--max-queue-seconds={value}") for value in ("slo", given))
+    assert ours < users
+
+
 def test_users_arguments_come_last_and_so_win() -> None:
     assert rendered(engine={**CPU, "args": ["--log-level=debug"]})[-1] == "--log-level=debug"
 

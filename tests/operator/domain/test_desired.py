@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from paceline_operator.api.choice import RolloutStrategy
 from paceline_operator.autopilot.fleet import Tunables
-from paceline_operator.domain import desired, tunables
+from paceline_operator.domain import arguments, desired, tunables
 from paceline_operator.domain.desired import Owner, RenderInput, children, startup_hash
 from paceline_operator.domain.difference import differs
 from paceline_operator.domain.errors import InvalidOverlayError, SpecError
@@ -87,6 +87,7 @@ def template(fields: dict[str, Any], **more: Any) -> dict[str, Any]:
     return found
 
 
+LIMIT = "--max-queue-seconds=slo"
 SIMULATED, CPU = CASES["simulated"], CASES["cpu-service"]
 
 
@@ -127,6 +128,35 @@ def test_a_new_default_image_restarts_nothing_that_runs() -> None:
     changed = {**SIMULATED, "engine": {**SIMULATED["engine"], "maxNumSeqs": 8}}
     container = template(changed, pinned=known)["spec"]["containers"][0]
     assert container["image"] == "engine:1"
+
+
+def without_a_limit(fields: dict[str, Any]) -> Pinned:
+    """What an operator remembers that knew no limit on waiting."""
+    return Pinned(image="engine:1", startup=startup_hash(spec(**fields)))
+
+
+@pytest.mark.behaviour(
+    "a new default argument restarts no fleet: it comes with the next start that the spec asks for",
+    report="an operator's upgrade that renders another pod template replaces every pod there is",
+)
+@pytest.mark.parametrize("name", CASES)
+def test_a_new_default_argument_restarts_nothing_that_runs(name: str) -> None:
+    fields = CASES[name]
+    known = without_a_limit(fields)
+    kept = template(fields, pinned=known)["spec"]["containers"][0]["args"]
+    assert LIMIT not in kept
+    assert desired.pinned(given(fields, pinned=known)).defaults == 0
+    assert [*kept, LIMIT] == template(fields)["spec"]["containers"][0]["args"]
+    engine = {**fields["engine"], "maxNumSeqs": 8}
+    changed = {**fields, "engine": engine}
+    assert LIMIT in template(changed, pinned=known)["spec"]["containers"][0]["args"]
+    assert desired.pinned(given(changed, pinned=known)).defaults == arguments.LATEST
+
+
+def test_an_objective_restarts_nothing_in_a_fleet_of_either_generation() -> None:
+    fields = {**CPU, "slos": [{"name": "first", "metric": "TTFT", "targetMs": 500}]}
+    for known in (Pinned(), without_a_limit(CPU)):
+        assert template(fields, pinned=known) == template(CPU, pinned=known)
 
 
 def test_an_image_chosen_ahead_of_a_start_is_the_one_it_is_started_with() -> None:

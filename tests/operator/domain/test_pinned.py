@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from paceline_operator.domain.pinned import (
     KEY,
     STARTUP_BEFORE,
     Pinned,
+    Start,
     dump,
     inherited,
     load,
@@ -29,6 +31,10 @@ BEFORE = {"conditions": [{"type": "Ready"}], "memory": {"pilot": {}}}
         Pinned(image="engine:1", startup="abc", strategy=RolloutStrategy.REPLACE),
         Pinned(image="engine:1"),
         Pinned(image="engine:1", startup="a", next_image="engine:2", next_startup="b"),
+        Pinned(image="engine:1", startup="a", defaults=1),
+        Pinned(
+            image="engine:1", startup="a", next_image="engine:1", next_startup="b", next_defaults=2
+        ),
     ],
 )
 def test_it_is_read_as_it_was_written(known: Pinned) -> None:
@@ -45,6 +51,8 @@ def test_it_is_read_as_it_was_written(known: Pinned) -> None:
         {"memory": {KEY: "engine:1"}},
         {"memory": {KEY: {"image": 7, "startup": {"a": 1}, "strategy": ["Replace"]}}},
         {"memory": {KEY: {"image": "", "strategy": "Sometimes"}}},
+        {"memory": {KEY: {"defaults": "1", "nextDefaults": True}}},
+        {"memory": {KEY: {"defaults": -1, "nextDefaults": 1.0}}},
     ],
 )
 def test_what_cannot_be_read_is_not_pinned(status: Any) -> None:
@@ -99,7 +107,7 @@ def test_what_a_process_begins_with(status: Any, deployment: Any, found: Pinned)
 
 
 ONE = Pinned(image="engine:1", startup="a", strategy=SURGE)
-TWO = Pinned(image="engine:2", startup="b", strategy=SURGE)
+TWO = Pinned(image="engine:2", startup="b", defaults=1, strategy=SURGE)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +120,20 @@ TWO = Pinned(image="engine:2", startup="b", strategy=SURGE)
         (ONE.expecting(TWO), ONE, True),
         (TWO, Pinned(image="engine:2", startup="b", strategy=REPLACE), False),
         (Pinned(image="engine:1", strategy=SURGE), ONE, False),
+        (replace(TWO, defaults=0), TWO, False),
+        (replace(ONE, image="engine:2").expecting(TWO), TWO, True),
     ],
-    ids=["same", "new", "nothing", "ahead", "taken back", "strategy", "no hash"],
+    ids=[
+        "same",
+        "new",
+        "nothing",
+        "ahead",
+        "taken back",
+        "strategy",
+        "no hash",
+        "arguments",
+        "arguments ahead",
+    ],
 )
 def test_what_the_next_process_would_choose_too(
     known: Pinned, wanted: Pinned, covers: bool
@@ -123,6 +143,6 @@ def test_what_the_next_process_would_choose_too(
 
 def test_what_was_refused_leaves_what_was_before() -> None:
     ahead = ONE.expecting(TWO)
-    assert (ahead.image_for("a"), ahead.image_for("b"), ahead.image_for("c")) == (
-        "engine:1", "engine:2", None,
-    )  # fmt: skip
+    assert [ahead.start_for(startup) for startup in ("a", "b", "c", None)] == [
+        Start(image="engine:1", defaults=0), Start(image="engine:2", defaults=1), None, None,
+    ]  # fmt: skip

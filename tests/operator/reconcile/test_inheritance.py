@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(360)]
 NAMESPACE = "inheritance"
 SERVICES = f"/apis/paceline.dev/v1alpha1/namespaces/{NAMESPACE}/inferenceservices"
 APPS = f"/apis/apps/v1/namespaces/{NAMESPACE}"
+LIMIT = "--max-queue-seconds=slo"
 BEFORE, NOW = "paceline-engine:0.0.9", "paceline-engine:9"
 SPEC: dict[str, Any] = {
     "engine": {"device": {"type": "Simulated"}},
@@ -58,7 +59,7 @@ def made_before(rest: Rest, name: str, **rollout: Any) -> dict[str, Any]:
     given = RenderInput(
         owner=Owner(name=name, namespace=NAMESPACE, uid=uid), spec=parsed, platform=platform,
         token="t", live=tunables.initial(parsed),
-        pinned=Pinned(strategy=RolloutStrategy.REPLACE),
+        pinned=Pinned(image=BEFORE, startup=startup_hash(parsed), strategy=RolloutStrategy.REPLACE),
     )  # fmt: skip
     manifest = next(each for each in desired.children(given) if each["kind"] == "Deployment")
     manifest["metadata"]["annotations"] = {
@@ -80,6 +81,10 @@ def engines(rest: Rest, name: str) -> dict[str, Any]:
 
 def image(deployment: dict[str, Any]) -> str:
     return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+def arguments_of(deployment: dict[str, Any]) -> list[str]:
+    return list(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
 
 
 def remembered(rest: Rest, name: str) -> dict[str, Any]:
@@ -114,10 +119,12 @@ def test_a_fleet_of_an_earlier_version_goes_on_as_it_is(
         assert found["spec"]["strategy"] == before["spec"]["strategy"]
         known = {"image": BEFORE, "strategy": "Replace"}
         operator.eventually(lambda: remembered(rest, name).items() >= known.items())
-        # The next change of what engines start with takes the image of now.
+        assert LIMIT not in arguments_of(found)
+        # The next change of what engines start with takes image and arguments of now.
         body: dict[str, Any] = {"spec": {"engine": {"maxNumSeqs": 8}}}
         assert rest.call("PATCH", f"{SERVICES}/{name}", body, MERGE).status == 200
         operator.eventually(lambda: image(engines(rest, name)) == NOW)
+        assert LIMIT in arguments_of(engines(rest, name))
 
 
 def test_what_someone_else_wrote_there_is_not_taken_over(

@@ -15,8 +15,9 @@ from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory, load_memory
 from paceline_operator.domain import pinned, tunables
+from paceline_operator.domain.arguments import LATEST
 from paceline_operator.domain.desired import startup_hash
-from paceline_operator.domain.pinned import Pinned
+from paceline_operator.domain.pinned import Pinned, Start
 from paceline_operator.domain.pods import Problem
 from paceline_operator.kube.apply import ForeignChildError
 from paceline_operator.kube.client import KubeClient, Object
@@ -142,7 +143,8 @@ def changing(**fields: Any) -> Observed:
     before = status(tunables.initial(spec(**OFF)), desired_replicas=2)
     metadata = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1,
                 "resourceVersion": "5"}  # fmt: skip
-    known = Pinned(image="engine:1", startup=startup_hash(wanted), strategy=RolloutStrategy.SURGE)
+    known = Pinned(image="engine:1", startup=startup_hash(wanted), defaults=LATEST,
+                   strategy=RolloutStrategy.SURGE)  # fmt: skip
     owned = {"name": "chat-tunables", "namespace": "d", "resourceVersion": "1",
              "ownerReferences": [{"uid": "u"}]}  # fmt: skip
     data = {"tunables.json": tunables.text(tunables.initial(spec(**OFF)))}
@@ -203,6 +205,7 @@ async def test_a_spec_the_server_refuses_leaves_no_move_behind(
 
 ENGINES_AT = "deployments/chat"
 EARLIER = Pinned(image="engine:0", startup="of before", strategy=RolloutStrategy.SURGE)
+BEFORE = Start(image="engine:0", defaults=0)
 
 
 def starting(**fields: Any) -> Observed:
@@ -233,8 +236,8 @@ async def test_what_engines_are_started_with_is_written_ahead(
         await passes.tick(ctx, KEY)
     wanted = startup_hash(changing().spec or spec())
     assert api.writes.index("status") < api.writes.index("chat", api.writes.index("status"))
-    assert chosen_by_the_next(api).image_for(wanted) == "engine:1"
-    assert chosen_by_the_next(api).image_for("of before") == "engine:0"
+    assert chosen_by_the_next(api).start_for(wanted) == Start(image="engine:1", defaults=LATEST)
+    assert chosen_by_the_next(api).start_for("of before") == BEFORE
     assert ctx.session(KEY).pinned == changing().pinned
 
 
@@ -259,7 +262,7 @@ async def test_a_start_the_server_refuses_is_written_ahead_once_and_leaves_what_
     gathers(monkeypatch, ctx, replace(again, service={**again.service, "status": stored}))
     await passes.tick(ctx, KEY)
     assert len(api.statuses) == before
-    assert chosen_by_the_next(api).image_for("of before") == "engine:0"
+    assert chosen_by_the_next(api).start_for("of before") == BEFORE
     assert ctx.session(KEY).pinned == EARLIER.expecting(changing().pinned)
 
 

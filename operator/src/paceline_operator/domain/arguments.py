@@ -1,11 +1,15 @@
-"""Start-up arguments of an engine, from the spec. Live values are never among them."""
+"""Start-up arguments of an engine, from the spec. Live values are never among them.
+
+What engines get unasked is counted in generations: a fleet keeps the one that it was started
+with until its spec starts it anew, so that an upgrade of the operator restarts nothing.
+"""
 
 from __future__ import annotations
 
 from paceline_operator.api.choice import DeviceType, Runtime
 from paceline_operator.api.v1alpha1 import EngineSpec, InferenceServiceSpec
 from paceline_operator.autopilot.policy import DEFAULT_MAX_NUM_SEQS
-from paceline_operator.domain.contract import DRAIN_GRACE_SECONDS, SUBCOMMAND, Flag
+from paceline_operator.domain.contract import BY_OBJECTIVES, DRAIN_GRACE_SECONDS, SUBCOMMAND, Flag
 from paceline_operator.domain.errors import SpecError, UnsupportedModelError
 from paceline_operator.domain.model_source import Weights
 from paceline_operator.domain.quantity import whole
@@ -13,6 +17,9 @@ from paceline_operator.domain.quantity import whole
 ADMIN_DIR = "/etc/paceline/admin"
 TOKEN_FILE = "token"  # noqa: S105 - a file name
 TUNABLES_DIR = "/etc/paceline/tunables"
+QUEUE_BY_OBJECTIVES = 1
+"""Generation from which on calls that would miss their TTFT objective are turned away."""
+LATEST = QUEUE_BY_OBJECTIVES
 _SWITCH = {None: None, True: "on", False: "off"}
 
 
@@ -51,9 +58,21 @@ def _unsupported(spec: InferenceServiceSpec) -> dict[str, bool]:
 
 
 def arguments(
-    name: str, spec: InferenceServiceSpec, weights: Weights, thread_count: int
+    name: str,
+    spec: InferenceServiceSpec,
+    weights: Weights,
+    thread_count: int,
+    defaults: int = LATEST,
 ) -> list[str]:
-    """Arguments after the command; the user's own come last and so win."""
+    """Arguments after the command; the user's own come last and so win.
+
+    Args:
+        name: Of the object.
+        spec: Its parsed spec.
+        weights: Where the model lies.
+        thread_count: Threads of the engine.
+        defaults: Generation of what it gets unasked.
+    """
     flags: dict[Flag, object] = {
         Flag.MODEL: weights.path,
         Flag.SERVED_NAME: spec.model.served_name or name,
@@ -63,9 +82,16 @@ def arguments(
         Flag.TUNABLES_DIR: TUNABLES_DIR,
         Flag.DRAIN_SECONDS: spec.rollout.drain_seconds,
         Flag.DRAIN_GRACE_SECONDS: DRAIN_GRACE_SECONDS,
+        **_defaults(defaults),
     }
     rendered = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
     return [SUBCOMMAND, *rendered, *spec.engine.args]
+
+
+def _defaults(generation: int) -> dict[Flag, object]:
+    # Given whether there is such an objective or not: objectives come and go without a restart.
+    has_limit = generation >= QUEUE_BY_OBJECTIVES
+    return {Flag.MAX_QUEUE_SECONDS: BY_OBJECTIVES} if has_limit else {}
 
 
 def _engine_flags(engine: EngineSpec) -> dict[Flag, object]:

@@ -34,6 +34,11 @@ class Flag(StrEnum):
     TUNABLES_DIR = "--tunables-dir"
     DRAIN_SECONDS = "--drain-seconds"
     DRAIN_GRACE_SECONDS = "--drain-grace-seconds"
+    MAX_QUEUE_SECONDS = "--max-queue-seconds"
+
+
+BY_OBJECTIVES = "slo"
+"""Value of `MAX_QUEUE_SECONDS`: the TTFT objectives in force say it, any wait where none is."""
 
 
 class AdminPath(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paceline_operator.api.choice import RolloutStrategy, RoutingMode
@@ -24,7 +24,7 @@ from paceline_operator.domain.names import (
     labels,
     selector,
 )
-from paceline_operator.domain.pinned import Pinned
+from paceline_operator.domain.pinned import Pinned, Start
 from paceline_operator.domain.platform import Platform
 from paceline_operator.domain.pod import engine_template
 
@@ -59,8 +59,8 @@ class RenderInput:
         platform: The installation's part.
         token: Admin token of the fleet, made once.
         live: Last agreed live values.
-        pinned: What the fleet was started with. Its image is kept for as long as the spec's
-            start-up part is unchanged, so that a new default restarts nothing.
+        pinned: What the fleet was started with. Image and default arguments are kept for as
+            long as the spec's start-up part is unchanged, so that new ones restart nothing.
         surge_blocked: Whether the scheduler has no room for one more pod in a rollout.
         proxy_awaited: Whether the Service leads to the engines until the proxy serves.
         proxy_replicas: Replicas to declare for the proxy, None where someone else's stand.
@@ -94,8 +94,10 @@ def children(given: RenderInput) -> list[dict[str, Any]]:
 
 def pinned(given: RenderInput) -> Pinned:
     """What to remember of these choices."""
+    start = engine_start(given)
     return Pinned(
-        image=engine_image(given),
+        image=start.image,
+        defaults=start.defaults,
         startup=startup_hash(given.spec),
         strategy=rollout.kept(
             given.spec, surge_blocked=given.surge_blocked, current=given.pinned.strategy
@@ -112,11 +114,12 @@ def startup_hash(spec: InferenceServiceSpec) -> str:
     return digest(parts)
 
 
-def engine_image(given: RenderInput) -> str:
-    """Image of the engine pods: the spec's, the pinned one, or the installation's."""
-    if given.spec.engine.image is not None:
-        return given.spec.engine.image
-    return given.pinned.image_for(startup_hash(given.spec)) or given.platform.engine_image
+def engine_start(given: RenderInput) -> Start:
+    """Of the engine pods: the pinned start, or one as the installation has them now."""
+    known = given.pinned.start_for(startup_hash(given.spec))
+    start = known or Start(image=given.platform.engine_image, defaults=arguments.LATEST)
+    image = given.spec.engine.image
+    return start if image is None else replace(start, image=image)
 
 
 def _strategy(given: RenderInput) -> RolloutStrategy:
@@ -175,7 +178,7 @@ def _port(name: str, number: int) -> dict[str, Any]:
 
 
 def _engines(given: RenderInput) -> dict[str, Any]:
-    name, image = given.owner.name, engine_image(given)
+    name, start = given.owner.name, engine_start(given)
     manifest = _object(given, "apps/v1", "Deployment", derive(name), ENGINE)
     return {
         **manifest,
@@ -184,7 +187,7 @@ def _engines(given: RenderInput) -> dict[str, Any]:
             "strategy": rollout.deployment_strategy(_strategy(given)),
             "revisionHistoryLimit": 3,
             "progressDeadlineSeconds": 600,
-            "template": engine_template(name, given.spec, given.platform, image),
+            "template": engine_template(name, given.spec, given.platform, start),
         },
     }
 

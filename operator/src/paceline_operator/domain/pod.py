@@ -19,6 +19,7 @@ from paceline_operator.domain.contract import (
 from paceline_operator.domain.difference import digest
 from paceline_operator.domain.names import ANNOTATION_TEMPLATE, ENGINE, derive, labels
 from paceline_operator.domain.overlay import lay_over
+from paceline_operator.domain.pinned import Start
 from paceline_operator.domain.platform import Platform
 
 STARTUP_PATIENCE_SECONDS = 1800
@@ -51,7 +52,7 @@ def stop_seconds(spec: InferenceServiceSpec) -> int:
 
 
 def engine_template(
-    name: str, spec: InferenceServiceSpec, platform: Platform, image: str
+    name: str, spec: InferenceServiceSpec, platform: Platform, start: Start
 ) -> dict[str, Any]:
     """Pod template of the engines, overlays laid on (installation's first, then the user's).
 
@@ -60,7 +61,7 @@ def engine_template(
     """
     template = {
         "metadata": {"labels": labels(name, ENGINE)},
-        "spec": _pod_spec(name, spec, platform, image),
+        "spec": _pod_spec(name, spec, platform, start),
     }
     template = lay_over(template, platform.engine_pod_overlay)
     template = lay_over(template, spec.template or {})
@@ -70,7 +71,7 @@ def engine_template(
 
 
 def _pod_spec(
-    name: str, spec: InferenceServiceSpec, platform: Platform, image: str
+    name: str, spec: InferenceServiceSpec, platform: Platform, start: Start
 ) -> dict[str, Any]:
     weights = model_source.locate(spec.model.uri, platform.host_path_prefixes)
     return {
@@ -78,7 +79,7 @@ def _pod_spec(
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": stop_seconds(spec),
         "securityContext": pod_security(),
-        "containers": [_container(name, spec, platform, image, weights)],
+        "containers": [_container(name, spec, platform, start, weights)],
         "volumes": [
             {"name": "admin", "secret": {"secretName": derive(name, "admin")}},
             {"name": "tunables", "configMap": {"name": derive(name, "tunables")}},
@@ -92,17 +93,17 @@ def _container(
     name: str,
     spec: InferenceServiceSpec,
     platform: Platform,
-    image: str,
+    start: Start,
     weights: model_source.Weights,
 ) -> dict[str, Any]:
     chosen = compute.resources(spec.engine, spec.resources)
     return {
         "name": ENGINE,
-        "image": image,
+        "image": start.image,
         "imagePullPolicy": platform.image_pull_policy,
         "command": [COMMAND],
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "args": arguments(name, spec, weights, compute.threads(chosen)),
+        "args": arguments(name, spec, weights, compute.threads(chosen), start.defaults),
         "env": [{"name": item.name, "value": item.value} for item in spec.engine.env],
         "ports": [
             {"name": "http", "containerPort": API_PORT},
