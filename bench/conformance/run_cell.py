@@ -15,6 +15,7 @@ from bench.conformance.tuning import Tuning
 from paceline_operator.autopilot.decision import Knob
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.fleet.fleet_config import FleetConfig
+from paceline_operator.simulator.queue_limits import by_objectives
 from paceline_operator.simulator.result import Result, recovery_s
 from paceline_operator.simulator.run import simulate
 from paceline_operator.simulator.scoring.outcome import Outcome
@@ -75,6 +76,7 @@ def fleet_config(
         max_num_seqs=service.max_num_seqs,
         initial_batched_tokens=ceiling if budget is None else min(ceiling, budget),
         initial_running_seqs=service.max_num_seqs,
+        queue_limits_s=by_objectives(service.objectives),
     )
     return FleetConfig(
         engine=engine,

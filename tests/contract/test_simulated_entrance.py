@@ -12,19 +12,24 @@ from paceline_engine.config import StepTimeLaw
 from paceline_engine.message import StepStats
 from paceline_engine.request import Tier
 from paceline_engine.server import flag_table, level, metric_names
+from paceline_engine.server.admin_wire import Slo, SloMetric
 from paceline_engine.server.admission import Admission
 from paceline_engine.server.errors import NeverFitsError, OverloadedError
 from paceline_engine.server.flags import Flag
 from paceline_engine.server.prefill_rate import PrefillRate
 from paceline_engine.server.queue_limit import queue_limit
+from paceline_engine.server.queue_rule import QueueRule
 from paceline_engine.server.slo import SloBoard
 from paceline_engine.server.ticket import Ask, Ticket
+from paceline_operator.api import choice
+from paceline_operator.autopilot.policy import Objective
 from paceline_operator.simulator import engine_config
 from paceline_operator.simulator.engine import entrance
 from paceline_operator.simulator.engine.entrance import Entrance
 from paceline_operator.simulator.engine.sequence import Sequence
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.law import StepLaw
+from paceline_operator.simulator.queue_limits import by_objectives
 from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.sink import Served
 
@@ -34,14 +39,18 @@ BUDGET = 256
 class Both:
     """One server's admission, and the simulated one beside it."""
 
-    def __init__(self, limits: dict[str, float], max_queue_s: float | None) -> None:
+    def __init__(
+        self, limits: dict[str, float], max_queue_s: float | None, slos: tuple[Slo, ...] = ()
+    ) -> None:
+        board = SloBoard("m")
+        board.replace(slos)
         self.now_s = 0.0
         self.rate = PrefillRate(lambda: BUDGET, StepTimeLaw(base_ms=9.0, per_token_ms=0.2))
         self.real = Admission(
             int(limits["requests"]),
             int(limits["tokens"]),
             max_kv_tokens=limits["kv"],
-            queue_limit=queue_limit(max_queue_s, SloBoard("m")),
+            queue_limit=queue_limit(QueueRule.SLO if slos else max_queue_s, board),
             first_rate=self.rate,
             clock=lambda: self.now_s,
         )
@@ -57,6 +66,7 @@ class Both:
             max_queued_tokens=limits["tokens"],
             max_kv_tokens=limits["kv"],
             max_queue_s=max_queue_s,
+            queue_limits_s=by_objectives(_objectives(slos)) if slos else None,
         )
         self.simulated = Entrance(config)
         self.waiting: dict[Sequence, Ticket] = {}
@@ -103,6 +113,33 @@ class Both:
             return refusal.code, None
 
 
+def _objectives(slos: tuple[Slo, ...]) -> tuple[Objective, ...]:
+    return tuple(
+        Objective(
+            name=each.name,
+            metric=choice.SloMetric(each.metric.value),
+            target_ms=each.target_ms,
+            tier=choice.Tier(each.tier),
+        )
+        for each in slos
+    )
+
+
+def _slo(metric: SloMetric, target_ms: int, tier: str = "interactive") -> Slo:
+    return Slo(name=f"{metric}-{tier}-{target_ms}", metric=metric, target_ms=target_ms,
+               percentile=95, tier=tier)  # fmt: skip
+
+
+FIRST = (_slo(SloMetric.TTFT, 400), _slo(SloMetric.TTFT, 50), _slo(SloMetric.ITL, 10))
+OBJECTIVES = (
+    (),
+    FIRST,
+    (*FIRST, _slo(SloMetric.TTFT, 200, "batch")),
+    (_slo(SloMetric.TTFT, 50, "batch"),),
+    (_slo(SloMetric.ITL, 10),),
+)
+
+
 def live(seed: int) -> Counter[str | None]:
     chance = random.Random(seed)
     limits = {
@@ -110,7 +147,7 @@ def live(seed: int) -> Counter[str | None]:
         "tokens": chance.choice((400, 4000)),
         "kv": chance.choice((400.0, 3000.0, inf)),
     }
-    both = Both(limits, chance.choice((None, 0.05, 0.5)))
+    both = Both(limits, chance.choice((None, 0.05, 0.5)), chance.choice(OBJECTIVES))
     verdicts: Counter[str | None] = Counter()
     for number in range(60):
         both.now_s += chance.expovariate(chance.choice((5.0, 50.0, 500.0)))

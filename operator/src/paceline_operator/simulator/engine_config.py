@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paceline_operator.simulator.law import StepLaw
+from paceline_operator.simulator.queue_limits import QueueLimits
 from paceline_operator.simulator.step_budget import StepBudget
 
 PROJECTED_KV = 8.0
@@ -36,6 +37,7 @@ class EngineConfig:
         max_kv_tokens: KV tokens that all admitted requests may come to need; None for
             `PROJECTED_KV` times the cache.
         max_queue_s: Longest expected wait for a first token; None for any.
+        queue_limits_s: The same by tier in place of it, where the objectives say it.
         step_budget: Rule that picks the budget of each step below the one in force; none in
             our engine.
     """
@@ -58,6 +60,7 @@ class EngineConfig:
     max_queued_tokens: float = 1_000_000
     max_kv_tokens: float | None = None
     max_queue_s: float | None = None
+    queue_limits_s: QueueLimits | None = None
     step_budget: StepBudget | None = None
 
     @property

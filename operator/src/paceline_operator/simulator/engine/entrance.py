@@ -12,6 +12,7 @@ from paceline_operator.simulator.engine.sequence import (
     Sequence,
 )
 from paceline_operator.simulator.engine_config import PROJECTED_KV, EngineConfig
+from paceline_operator.simulator.queue_limits import QueueLimits
 
 BATCH_SHARE = 0.8
 """The batch tier may fill so much of each limit; the rest is kept for interactive requests."""
@@ -30,8 +31,10 @@ class Entrance:
     """
 
     def __init__(self, config: EngineConfig) -> None:
-        self.rate = None if config.max_queue_s is None else PrefillRate(config.law)
         self._config = config
+        self._longest_waits_s = _longest_waits_s(config)
+        has_limit = any(limit_s is not None for limit_s in self._longest_waits_s)
+        self.rate = PrefillRate(config.law) if has_limit else None
         max_kv = config.max_kv_tokens
         self._max_kv = PROJECTED_KV * config.kv_capacity_tokens if max_kv is None else max_kv
         self._requests = 0
@@ -93,7 +96,7 @@ class Entrance:
 
     def _waits_too_long(self, tier: int, budget: int, now_s: float) -> bool:
         """Whether a request of a tier would wait longer than it may, by the measured drain."""
-        limit_s, rate = self._config.max_queue_s, self.rate
+        limit_s, rate = self._longest_waits_s[tier], self.rate
         interactive = self._tokens[INTERACTIVE_TIER]
         ahead = interactive if tier == INTERACTIVE_TIER else sum(self._tokens)
         if limit_s is None or rate is None or not ahead:
@@ -103,13 +106,21 @@ class Entrance:
             per_second = rate.per_second(budget)
         work_s = ahead / per_second if per_second else LONGEST_QUEUE_S
         wait_s = min(LONGEST_QUEUE_S, max(work_s, self._stood_s(tier, now_s)))
-        return wait_s > limit_s * (BATCH_SHARE if tier == BATCH_TIER else 1.0)
+        return wait_s > limit_s
 
     def _stood_s(self, tier: int, now_s: float) -> float:
         """How long what a request of a tier comes after has been there, none of it served."""
         if tier == BATCH_TIER:
             return self._drain.waited_s(now_s)
         return max(0.0, now_s - self._stood_since_s[tier])
+
+
+def _longest_waits_s(config: EngineConfig) -> QueueLimits:
+    """By tier, as tiers are numbered."""
+    limit_s = config.max_queue_s
+    if config.queue_limits_s is not None:
+        return config.queue_limits_s
+    return limit_s, None if limit_s is None else limit_s * BATCH_SHARE
 
 
 def _limit(limit: float, tier: int) -> float:
