@@ -33,7 +33,8 @@ BODY = {"model": "fleet", "prompt": list(range(40)), "max_tokens": 1, "ignore_eo
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnginePod]:
     """Prompts of 40 tokens take it 50 ms each, so that 20 can be on time at once."""
     flags = (
-        "--step-coefficients=base_ms=10,per_token_ms=1", "--max-num-batched-tokens=64", "--max-num-seqs=16",
+        "--step-coefficients=base_ms=10,per_token_ms=1",
+        "--max-num-batched-tokens=64", "--max-num-seqs=16",
         "--prefix-caching=off", f"{Flag.MAX_QUEUE_SECONDS}={BY_OBJECTIVES}",
     )  # fmt: skip
     with running_engine("limit", TOKEN, tmp_path_factory.mktemp("engine"), *flags) as pod:
