@@ -60,7 +60,6 @@ class Reason(StrEnum):
     NO_PODS = "NoPods"
     DATA_STALE = "DataStale"
     DATA_ABSENT = "DataAbsent"
-    MIN_SAMPLES = "MinSamples"
     COOLDOWN = "Cooldown"
     DEAD_BAND = "DeadBand"
     ROLLOUT = "Rollout"
@@ -77,12 +76,79 @@ class Reason(StrEnum):
     DOWN_WINDOW = "DownWindow"
     KNOB_SQUEEZED = "KnobSqueezed"
     OVERLOADED = "Overloaded"
-    NO_HEADROOM = "NoHeadroom"
+    MORE_THAN_NEEDED = "MoreThanNeeded"
+    HEADROOM_KEPT = "HeadroomKept"
     MODEL_LEARNING = "ModelLearning"
     INFEASIBLE = "Infeasible"
 
 
 Inputs = dict[str, float | int | str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A value of a knob that was looked at.
+
+    Attributes:
+        value: Of the knob.
+        chosen: Whether it is what the knob is at after the decision.
+        reason: Why it was chosen, or why not.
+        message: In plain words.
+        figures: What is predicted at it, units in the names.
+    """
+
+    value: int
+    chosen: bool
+    reason: Reason
+    message: str
+    figures: Inputs = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextStep:
+    """What may happen next with a knob, if what is measured now goes on.
+
+    Attributes:
+        action: What.
+        value: Value it would go to, None where that cannot be told yet.
+        earliest_s: Not before this, None where no clock but the load decides.
+        waits_for: What has to end or to happen first.
+        message: In plain words, without the moment.
+    """
+
+    action: Action
+    waits_for: Reason
+    message: str
+    value: int | None = None
+    earliest_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What a move is expected to bring, to be held against what is measured afterwards.
+
+    Attributes:
+        due_s: When enough should have been measured.
+        figures: What is predicted, units in the names.
+    """
+
+    due_s: float
+    figures: Inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What was measured after a move.
+
+    Attributes:
+        knob: What was moved.
+        moved_at_s: When.
+        figures: What was measured, under the names of what was predicted.
+    """
+
+    knob: Knob
+    moved_at_s: float
+    figures: Inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +166,9 @@ class Decision:
         before: Value of the knob before.
         after: Value wanted; differs from `before` for a recommended move too.
         applied: Whether an action was emitted; False for holds and recommendations.
+        considered: Values that were looked at, lowest first.
+        next_steps: What may happen next.
+        expected: What the move should bring, None for what is not done.
     """
 
     time_s: float
@@ -112,6 +181,9 @@ class Decision:
     before: int | None = None
     after: int | None = None
     applied: bool = False
+    considered: tuple[Candidate, ...] = ()
+    next_steps: tuple[NextStep, ...] = ()
+    expected: Effect | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +299,7 @@ class Tick:
         scaling_limit: For `ScalingLimited`, None when nothing limits.
         data: Freshness of the serving pods as a whole, for `MetricsFresh`.
         next_due_s: When `step` is worth calling again.
+        observed: What was measured after earlier moves, told once.
     """
 
     decisions: tuple[Decision, ...]
@@ -238,3 +311,4 @@ class Tick:
     scaling_limit: ScalingLimit | None = None
     data: DataClass = DataClass.ABSENT
     next_due_s: float = 0.0
+    observed: tuple[Observation, ...] = ()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
+from paceline_operator.autopilot import figures, knob_account
 from paceline_operator.autopilot.attainment import measure
-from paceline_operator.autopilot.decision import Inputs, Reason, SetTunables
+from paceline_operator.autopilot.decision import Reason, SetTunables
 from paceline_operator.autopilot.fleet import DataClass, Tunables
 from paceline_operator.autopilot.knob_rules import first_wish
 from paceline_operator.autopilot.memory import Memory
@@ -23,14 +24,20 @@ _NEAR_CAP = 0.9
 
 
 def run(s: Situation) -> Outcome:
-    """One pass of the loop."""
+    """One pass of the loop, accounted for."""
+    made = _pass(s)
+    told = tuple(knob_account.told(s, each, made.memory) for each in made.decisions)
+    return replace(made, decisions=told)
+
+
+def _pass(s: Situation) -> Outcome:
     wish = first_wish(s)
     memory = replace(_trimmed(s), knob_at_s=s.now_s)
     refusal = _refusal(s, wish)
     if refusal is not None:
         # Nobody here will end a squeeze any more, so it must not bind the replicas either.
         memory = replace(memory, squeezed_seqs=None, squeezed_replicas=0)
-    inputs = inputs_of(s)
+    inputs = figures.of_knobs(s)
     if wish.tunables is None or _unchanged(s, wish):
         if wish.memory is not None and refusal is None:
             memory = replace(wish.memory, knob_at_s=s.now_s, margin_at_s=s.now_s)
@@ -50,30 +57,6 @@ def run(s: Situation) -> Outcome:
     )
     moved = _noted(s, wish, memory)
     return Outcome(decisions=(decision,), memory=moved, actions=(action,))
-
-
-def inputs_of(s: Situation) -> Inputs:
-    """The figures behind a decision about the live knobs."""
-    lately, budget = s.since_change, s.knobs.max_num_batched_tokens
-    figures: Inputs = {
-        "budget": budget,
-        "runningSeqs": s.knobs.max_num_running_seqs,
-        "budgetCap": s.cap,
-        "stepAtBudgetMs": round(s.plant.full_ms(budget), 1),
-        "uncertainty": round(s.plant.uncertainty(budget), 3),
-        "margin": round(s.margin, 3),
-        "cause": s.cause.value,
-        "rowsP95": round(s.plant.workload.rows_p95, 1),
-        "kvTokensP95": round(s.plant.workload.kv_p95),
-        "waitingTokens": round(s.waiting_tokens),
-        "servingPods": len(s.fleet.serving),
-        "windowS": round(lately.length_s, 1),
-    }
-    for objective in s.policy.objectives:
-        found = measure(objective, lately)
-        share = found.attainment
-        figures[f"attainment.{objective.name}"] = None if share is None else round(share, 4)
-    return figures
 
 
 def _refusal(s: Situation, wish: Move) -> Reason | None:

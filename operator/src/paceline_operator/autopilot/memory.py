@@ -38,6 +38,26 @@ class Recommendation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Awaited:
+    """A move whose effect is still to be measured.
+
+    Attributes:
+        knob: What was moved, as decisions name it.
+        moved_at_s: When.
+        after: Value it was moved to.
+        due_s: When it is to be judged.
+        law_ms: Coefficients of steps with prompt tokens as believed then, in the order of the
+            step-time law, milliseconds.
+    """
+
+    knob: str
+    moved_at_s: float
+    after: int
+    due_s: float
+    law_ms: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """State of both loops; plain numbers only, so that it fits into a status.
 
@@ -72,6 +92,7 @@ class Memory:
         served: UIDs of young pods that were ready once.
         manual_replicas: Last `spec.replicas` seen.
         manual_since_s: When it was first seen.
+        awaited: Moves whose effect is still to be measured, one a knob at most.
     """
 
     decode_fit: FitMemory = FitMemory()
@@ -104,6 +125,7 @@ class Memory:
     served: tuple[str, ...] = ()
     manual_replicas: int | None = None
     manual_since_s: float = 0.0
+    awaited: tuple[Awaited, ...] = ()
 
 
 _ADAPTER = TypeAdapter(Memory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paceline_operator.autopilot import feasibility, knob_loop, replica_loop
+from paceline_operator.autopilot import feasibility, hindsight, knob_loop, replica_loop
 from paceline_operator.autopilot.attainment import measure_lately
 from paceline_operator.autopilot.decision import (
     ActionItem,
@@ -45,6 +45,7 @@ def step(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) 
     replicas = _replica_pass(after, feasible=feasible)
     decisions, actions = _collected(knobs, replicas)
     final = replicas.memory if replicas is not None else after.memory
+    observed, final = hindsight.look_back(situation, final, decisions)
     return Tick(
         decisions=decisions,
         actions=actions,
@@ -55,6 +56,7 @@ def step(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) 
         scaling_limit=replica_loop.limit(after, feasible=feasible),
         data=situation.data,
         next_due_s=min(final.knob_at_s + KNOB_EVERY_S, final.replica_at_s + REPLICA_EVERY_S),
+        observed=observed,
     )
 
 

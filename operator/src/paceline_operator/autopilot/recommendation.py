@@ -45,6 +45,22 @@ def peak(memory: Memory) -> int:
     return max((r.replicas for r in memory.recommended), default=0)
 
 
+def peaks_ahead(s: Situation, memory: Memory) -> tuple[tuple[float, int], ...]:
+    """How far the peak will have fallen, and from when on, if nothing higher comes.
+
+    The first entry is of now; the record has to be unbroken over the whole window too.
+    """
+    window_s = down_window_s(s)
+    since_s = s.now_s if memory.recommending_since_s is None else memory.recommending_since_s
+    full_s = max(s.now_s, since_s + window_s)
+    falls = [(max(full_s, s.now_s), peak(memory))]
+    kept = sorted(memory.recommended, key=lambda r: r.time_s)
+    for place, passed in enumerate(kept[:-1]):
+        left = max(r.replicas for r in kept[place + 1 :])
+        falls.append((max(full_s, passed.time_s + window_s), left))
+    return tuple(falls)
+
+
 def window_full(s: Situation) -> bool:
     """Whether the record reaches back over the whole down window."""
     since_s = s.memory.recommending_since_s

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paceline_operator.api.v1alpha1 import Mode, Pause
-from paceline_operator.autopilot import phrases, replica_limits
+from paceline_operator.autopilot import figures, phrases, replica_account, replica_limits
 from paceline_operator.autopilot.decision import (
-    Inputs,
     Knob,
     Reason,
     ScalingLimit,
@@ -17,14 +16,13 @@ from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move, Outcome
 from paceline_operator.autopilot.recommendation import interrupted, peak, recorded
+from paceline_operator.autopilot.replica_account import IN_SHARE, OUT_WINDOW_S
 from paceline_operator.autopilot.replica_limits import Limits
 from paceline_operator.autopilot.replica_need import Need, coming, corrected, need
 from paceline_operator.autopilot.scale_in_guard import forbidden_in, half_blind
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
 
 MOST_NEW = 4
-OUT_WINDOW_S = 30.0
-IN_SHARE = 4
 
 __all__ = ["REPLICA_EVERY_S", "limit", "run"]
 
@@ -38,14 +36,14 @@ def run(s: Situation, *, feasible: bool) -> Outcome:
         memory = interrupted(memory)
     certain = replica_limits.forced(s, limits) or blind
     if certain is not None:
-        return _settled(s, certain, memory, None)
+        return _settled(s, certain, memory, None, limits)
     found = need(s, feasible=feasible)
     memory = recorded(s, corrected(s, found), limits.clamp(found.keep))
     if half_blind(s):
         memory = interrupted(memory)
     memory = replace(memory, replica_at_s=s.now_s)
     wish = _wish(replace(s, memory=memory), found, limits)
-    return _settled(s, wish, memory, found)
+    return _settled(s, wish, memory, found, limits)
 
 
 def limit(s: Situation, *, feasible: bool) -> ScalingLimit | None:
@@ -119,18 +117,22 @@ def _inwards(s: Situation, found: Need, limits: Limits) -> Move:
     return _move(s, after, Reason.DEMAND_LOW, text, memory=memory)
 
 
-def _settled(s: Situation, wish: Move, memory: Memory, found: Need | None) -> Outcome:
+def _settled(
+    s: Situation, wish: Move, memory: Memory, found: Need | None, limits: Limits
+) -> Outcome:
     """Applies mode, pause and foreign writers to the wish."""
-    inputs = _inputs(s, found)
+    inputs = figures.of_replicas(s, found, limits, memory)
     refusal = None if wish.holds else _refusal(s, wish)
     if wish.holds or refusal is not None:
         shown = wish if refusal is None else _refused(wish, refusal)
         decision = shown.decision(s.now_s, inputs, applied=False, guard=refusal)
-        return Outcome(decisions=(decision,), memory=memory)
+        told = replica_account.told(s, decision, memory, found, limits)
+        return Outcome(decisions=(told,), memory=memory)
     decision = wish.decision(s.now_s, inputs, applied=True)
     action = SetReplicas(replicas=wish.after, reason=wish.reason)
     moved = replace(wish.memory or memory, replica_at_s=s.now_s)
-    return Outcome(decisions=(decision,), memory=moved, actions=(action,))
+    told = replica_account.told(s, decision, moved, found, limits)
+    return Outcome(decisions=(told,), memory=moved, actions=(action,))
 
 
 _BY_USER = {
@@ -165,28 +167,6 @@ def _refused(wish: Move, refusal: Reason) -> Move:
     if refusal is Reason.RECOMMEND_ONLY:
         return shown
     return replace(shown, after=wish.before, reason=refusal)
-
-
-def _inputs(s: Situation, found: Need | None) -> Inputs:
-    figures: Inputs = {
-        "replicas": s.fleet.desired_replicas,
-        "servingPods": len(s.fleet.serving),
-        "pendingPods": len(s.fleet.pending),
-        "offeredRps": round(s.demand.now_rps, 2),
-        "forecastRps": round(s.demand.forecast_rps, 2),
-        "waitingTokens": round(s.waiting_tokens),
-        "coldStartS": round(s.cold_start_s, 1),
-        "promptTokensMean": round(s.plant.workload.prompt_mean),
-        "outputTokensMean": round(s.plant.workload.output_mean),
-        "capacityFactor": round(s.memory.capacity_factor, 2),
-    }
-    if found is not None:
-        rps = found.capacity_rps
-        figures["capacityRps"] = None if rps is None else round(rps, 2)
-        figures["capacityBound"] = found.bound.value if found.bound else None
-        figures["neededReplicas"] = found.wanted
-        figures["keptReplicas"] = found.keep
-    return figures
 
 
 def _hold(s: Situation, reason: Reason, message: str) -> Move:

@@ -132,7 +132,7 @@ def _feed_forward(s: Situation) -> Need:
         return _unknown(now, Reason.INFEASIBLE, text)
     usable = HEADROOM * rps
     demand = s.demand.forecast_rps
-    backlog = _backlog_rps(s)
+    backlog = backlog_rps(s)
     forecast = max(1, ceil(demand / usable))
     wanted = max(1, ceil((demand + backlog) / usable))
     text = (
@@ -158,7 +158,7 @@ def _unknown(now: int, reason: Reason, message: str) -> Need:
     )
 
 
-def _backlog_rps(s: Situation) -> float:
+def backlog_rps(s: Situation) -> float:
     """Waiting requests, spread over the time in which they should be gone."""
     by_tokens = s.waiting_tokens / max(1.0, s.plant.workload.prompt_mean)
     waiting = max(by_tokens, float(sum(p.waiting - p.batch_waiting for p in s.fleet.serving)))
@@ -216,4 +216,4 @@ def _budget_exhausted(s: Situation) -> bool:
 
 
 def _queue_left(s: Situation) -> bool:
-    return _backlog_rps(s) > 0
+    return backlog_rps(s) > 0

@@ -1,0 +1,136 @@
+"""The figures a decision is made from, enough to compute it again by hand.
+
+Units are in the names; the formulas they enter are those of `docs/autopilot.md`.
+"""
+
+from __future__ import annotations
+
+from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.autopilot.attainment import measure
+from paceline_operator.autopilot.decision import Inputs
+from paceline_operator.autopilot.law import Law
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.recommendation import down_window_s, peak
+from paceline_operator.autopilot.replica_limits import Limits
+from paceline_operator.autopilot.replica_need import HEADROOM, Need, backlog_rps
+from paceline_operator.autopilot.situation import Situation
+
+
+def of_knobs(s: Situation) -> Inputs:
+    """Behind a decision about the live knobs."""
+    lately, budget, ladder = s.since_change, s.knobs.max_num_batched_tokens, s.ladder()
+    figures: Inputs = {
+        "budget": budget,
+        "runningSeqs": s.knobs.max_num_running_seqs,
+        "budgetCap": s.cap,
+        "budgetFloor": ladder.floor,
+        "budgetCeiling": ladder.ceiling,
+        "budgetStep": ladder.step,
+        "itlTargetMs": s.itl_target_ms,
+        "ttftTargetMs": s.ttft_target_ms,
+        "margin": s.margin,
+        "marginLearned": s.memory.margin,
+        "stepAtBudgetMs": s.plant.full_ms(budget),
+        "uncertainty": s.plant.uncertainty(budget),
+        "cause": s.cause.value,
+        **_load(s),
+        **_law(s.plant.prefill.law, "prefill"),
+        **_law(s.plant.decode.law, "decode"),
+        "provenBudget": s.memory.proven_budget,
+        "waitingTokens": round(s.waiting_tokens),
+        "forecastRps": s.demand.forecast_rps,
+        "servingPods": len(s.fleet.serving),
+        "windowS": lately.length_s,
+    }
+    for objective in s.policy.objectives:
+        figures[f"attainment.{objective.name}"] = measure(objective, lately).attainment
+    return figures
+
+
+def of_replicas(s: Situation, found: Need | None, limits: Limits, memory: Memory) -> Inputs:
+    """Behind a decision about replicas.
+
+    Args:
+        s: Situation it was made in.
+        found: What demand asks for, None where it was not asked.
+        limits: Limits in force.
+        memory: With the newest recommendation.
+    """
+    figures: Inputs = {
+        "replicas": s.fleet.desired_replicas,
+        "servingPods": len(s.fleet.serving),
+        "pendingPods": len(s.fleet.pending),
+        "minReplicas": limits.lower,
+        "maxReplicas": limits.upper,
+        "offeredRps": s.demand.now_rps,
+        "forecastRps": s.demand.forecast_rps,
+        "waitingTokens": round(s.waiting_tokens),
+        "coldStartS": s.cold_start_s,
+        "downWindowS": down_window_s(s),
+        "peakReplicas": peak(memory),
+        "capacityFactor": s.memory.capacity_factor,
+        "headroomShare": HEADROOM,
+        **_requests(s),
+    }
+    if found is None:
+        return figures
+    figures |= {
+        "capacityRps": found.capacity_rps,
+        "capacityBound": found.bound.value if found.bound else None,
+        "backlogRps": backlog_rps(s),
+        "neededReplicas": found.wanted,
+        "keptReplicas": found.keep,
+    }
+    return figures if found.capacity_rps is None else {**figures, **_capacity_terms(s)}
+
+
+def _load(s: Situation) -> Inputs:
+    work = s.plant.workload
+    return {
+        "rowsP95": work.rows_p95,
+        "kvTokensP95": work.kv_p95,
+        "contextTokens": work.context or work.prompt_mean / 2,
+    }
+
+
+def _requests(s: Situation) -> Inputs:
+    work = s.plant.workload
+    return {
+        "promptTokensMean": work.prompt_mean,
+        "promptTokensP50": work.prompt_p50,
+        "promptTokensP95": work.prompt_p95,
+        "promptVariation2": work.prompt_cv2,
+        "outputTokensMean": work.output_mean,
+        "prefixHitShare": work.hit_rate,
+    }
+
+
+def _capacity_terms(s: Situation) -> Inputs:
+    """What the capacity of one replica was computed under."""
+    budget = s.capacity_budget or 0
+    terms, (ttft_ms, itl_ms) = s.terms(budget), s.attainable
+    return {
+        "capacityBudget": budget,
+        "runningSeqs": terms.running_seqs,
+        "ttftTargetMs": ttft_ms,
+        "ttftShare": terms.ttft_share if s.policy.of_metric(SloMetric.TTFT) else None,
+        "itlTargetMs": itl_ms,
+        "margin": terms.margin,
+        "kvCapacityTokens": terms.kv_capacity_tokens,
+        "contextTokens": s.plant.workload.context or s.plant.workload.prompt_mean / 2,
+        **_law(s.plant.prefill.law, "prefill"),
+        **_law(s.plant.decode.law, "decode"),
+    }
+
+
+def _law(law: Law, steps: str) -> Inputs:
+    """Coefficients of formula (1), of steps with prompt tokens or of those without."""
+    found: Inputs = {
+        f"{steps}BaseMs": law.base_ms,
+        f"{steps}PerRowMs": law.per_decode_row_ms,
+        f"{steps}PerKvTokenMs": law.per_kv_token_ms,
+    }
+    if steps == "prefill":
+        found["prefillPerPromptTokenMs"] = law.per_prefill_token_ms
+        found["prefillPerChunkContextMs"] = law.per_chunk_context_ms
+    return found

@@ -1,0 +1,201 @@
+"""What a decision about the live knobs tells beside its words: options, next steps, effect."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot.decision import (
+    Action,
+    Candidate,
+    Decision,
+    Effect,
+    Inputs,
+    Knob,
+    NextStep,
+    Reason,
+)
+from paceline_operator.autopilot.itl_rules import CUT_COOLDOWN_S, SQUEEZE_LASTS_S
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.situation import Situation
+from paceline_operator.autopilot.ttft_rules import (
+    RAISE_AFTER_LOWER_S,
+    RAISE_COOLDOWN_S,
+    REFUSED_LASTS_S,
+    UNPROVEN_COOLDOWN_S,
+)
+
+JUDGED_AFTER_S = 30.0
+"""A budget's effect shows within seconds; this long it takes to have steps enough."""
+
+
+def told(s: Situation, decision: Decision, memory: Memory) -> Decision:
+    """The decision with its account.
+
+    Args:
+        s: Situation it was made in.
+        decision: It.
+        memory: Memory after it.
+    """
+    is_blind = not s.fleet.serving or not s.policy.steering
+    return replace(
+        decision,
+        considered=() if is_blind else _considered(s, decision),
+        next_steps=() if is_blind else _next_steps(replace(s, memory=memory), decision),
+        expected=_effect(s, decision) if decision.applied else None,
+    )
+
+
+def _considered(s: Situation, decision: Decision) -> tuple[Candidate, ...]:
+    if decision.knob is Knob.RUNNING_SEQS:
+        return _considered_seqs(s, decision)
+    now, ladder = s.knobs.max_num_batched_tokens, s.ladder()
+    chosen = decision.after if decision.applied and decision.after is not None else now
+    values = {now, chosen, s.cap_or_floor, ladder.next_up(now), ladder.next_up(s.cap_or_floor)}
+    if decision.after is not None:
+        values.add(decision.after)
+    return tuple(_budget(s, decision, value, chosen) for value in sorted(values))
+
+
+def _budget(s: Situation, decision: Decision, value: int, chosen: int) -> Candidate:
+    step_ms, target = s.plant.full_ms(value), s.itl_target_ms
+    figures: Inputs = {"fullStepMs": step_ms}
+    text = f"a full step takes {phrases.ms(step_ms)}"
+    is_too_long = False
+    if target is not None:
+        allowed_ms = (1 - s.margin) * target
+        figures["allowedStepMs"] = allowed_ms
+        text += f", {phrases.ms(allowed_ms)} are allowed"
+        is_too_long = step_ms > allowed_ms
+    return Candidate(
+        value=value,
+        chosen=value == chosen,
+        reason=_why(decision, value, chosen, is_too_long=is_too_long),
+        message=text,
+        figures=figures,
+    )
+
+
+def _why(decision: Decision, value: int, chosen: int, *, is_too_long: bool) -> Reason:
+    if value == chosen:
+        return decision.reason
+    if is_too_long:
+        return Reason.ABOVE_MODEL_CAP
+    if value < chosen:
+        return decision.reason if decision.applied else Reason.DEAD_BAND
+    return decision.guard or decision.reason
+
+
+def _considered_seqs(s: Situation, decision: Decision) -> tuple[Candidate, ...]:
+    chosen = decision.after if decision.applied else decision.before
+    values = {v for v in (decision.before, decision.after) if v is not None}
+    return tuple(
+        Candidate(
+            value=value,
+            chosen=value == chosen,
+            reason=decision.reason,
+            message=f"with so many a step that only decodes takes "
+            f"{phrases.ms(s.plant.decode_ms(float(value)))}",
+            figures={"decodeStepMs": s.plant.decode_ms(float(value))},
+        )
+        for value in sorted(values)
+    )
+
+
+def _next_steps(s: Situation, decision: Decision) -> tuple[NextStep, ...]:
+    """Of the situation after the decision."""
+    budget = _present(s, decision)
+    found = (_squeeze_ends(s), _raise(s, decision, budget), _cut(s, budget))
+    return tuple(step for step in found if step is not None)
+
+
+def _present(s: Situation, decision: Decision) -> int:
+    is_moved = decision.applied and decision.knob is Knob.BUDGET
+    return decision.after if is_moved and decision.after else s.knobs.max_num_batched_tokens
+
+
+def _squeeze_ends(s: Situation) -> NextStep | None:
+    wanted = s.memory.squeezed_seqs
+    if wanted is None:
+        return None
+    return NextStep(
+        action=Action.RAISE,
+        value=wanted,
+        earliest_s=max(s.now_s, s.memory.lowered_at_s + SQUEEZE_LASTS_S),
+        waits_for=Reason.CAPACITY_ARRIVED,
+        message=(
+            f"running sequences go back to {wanted} once more than "
+            f"{phrases.counted(s.memory.squeezed_replicas, 'replica')} serve, or demand falls"
+        ),
+    )
+
+
+def _raise(s: Situation, decision: Decision, budget: int) -> NextStep | None:
+    cap, ladder = s.cap_or_floor, s.ladder()
+    if budget >= ladder.ceiling:
+        return None
+    if budget >= cap:
+        return NextStep(
+            action=Action.RAISE,
+            waits_for=Reason.AT_MODEL_CAP,
+            message=(
+                f"a larger budget waits until the ITL target allows more than {cap} tokens: "
+                "fewer sequences at once, or faster steps"
+            ),
+        )
+    earliest_s = raise_from_s(s)
+    pressed = decision.reason in (Reason.TTFT_PRESSURE, Reason.DEMAND_EXPECTED, Reason.COOLDOWN)
+    why = "if first tokens are still pressed" if pressed else "once first tokens are pressed"
+    return NextStep(
+        action=Action.RAISE,
+        value=min(cap, ladder.next_up(budget)),
+        earliest_s=earliest_s,
+        waits_for=Reason.COOLDOWN if earliest_s > s.now_s else Reason.TTFT_PRESSURE,
+        message=f"the budget rises towards {cap} {why}",
+    )
+
+
+def raise_from_s(s: Situation) -> float:
+    """First moment at which the cool-downs allow a raise."""
+    memory = s.memory
+    is_proven = memory.proven_budget >= s.knobs.max_num_batched_tokens
+    wait_s = RAISE_COOLDOWN_S if is_proven else UNPROVEN_COOLDOWN_S
+    after = [s.now_s, memory.raised_at_s + wait_s, memory.lowered_at_s + RAISE_AFTER_LOWER_S]
+    if (
+        s.overload is not None
+        and s.ladder().next_up(s.knobs.max_num_batched_tokens) >= memory.refused_budget > 0
+    ):
+        after.append(memory.refused_at_s + REFUSED_LASTS_S)
+    return max(after)
+
+
+def _cut(s: Situation, budget: int) -> NextStep | None:
+    target, ladder = s.itl_target_ms, s.ladder()
+    if target is None or budget <= ladder.floor:
+        return None
+    most_ms = (1 - s.margin / 2) * target
+    return NextStep(
+        action=Action.LOWER,
+        earliest_s=max(s.now_s, s.memory.lowered_at_s + CUT_COOLDOWN_S),
+        waits_for=Reason.ABOVE_MODEL_CAP,
+        message=(
+            f"the budget falls once a full step of {budget} tokens takes more than "
+            f"{phrases.ms(most_ms)} (now {phrases.ms(s.plant.full_ms(budget))}) or ITL is missed"
+        ),
+    )
+
+
+def _effect(s: Situation, decision: Decision) -> Effect:
+    """By the model as it is now, under the present load."""
+    work = s.plant.workload
+    if decision.knob is Knob.RUNNING_SEQS and decision.after is not None:
+        rows = min(float(decision.after), work.rows_p95)
+        figures: Inputs = {"decodeStepMs": s.plant.decode_ms(rows)}
+    else:
+        budget = decision.after or s.knobs.max_num_batched_tokens
+        figures = {
+            "fullStepMs": s.plant.full_ms(budget),
+            "fullStepBeforeMs": s.plant.full_ms(s.knobs.max_num_batched_tokens),
+            "capacityRps": s.capacity_at(budget)[0] if s.model_usable else None,
+        }
+    return Effect(due_s=s.now_s + JUDGED_AFTER_S, figures=figures)
