@@ -99,13 +99,19 @@ def test_everything_is_bounded_where_users_write() -> None:
     assert loose == []
 
 
+EXPLAINED = ("expected", "observed", "inputs", "considered[].figures")
+
+
 def test_only_the_template_and_private_parts_are_free() -> None:
     free = []
     walk(object_schema(), lambda path, node: free.append(path) if node.get(FREE) else None)
     assert free == [
         ".spec.template",
         ".status.model",
-        ".status.lastDecision.inputs",
+        *(f".status.lastDecision.{part}" for part in EXPLAINED),
+        *(f".status.knobs[].{part}" for part in EXPLAINED),
+        ".status.decisions[].expected",
+        ".status.decisions[].observed",
         ".status.memory",
     ]
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from paceline_operator.cli.explanation import explain
-from tests.operator.cli.sample import NOW, STATUS, service
+from tests.operator.cli.sample import LOWERED, NOW, STATUS, service
 
 
 def test_it_says_what_was_measured() -> None:
@@ -45,15 +45,66 @@ def test_it_says_what_was_considered() -> None:
     assert "1.25 requests/s" in said
 
 
-def test_it_shows_the_figures_behind_the_last_decision() -> None:
-    inputs = {"forecastRps": 5.25, "capacityBound": "ttft", "neededReplicas": 4}
-    last = {**STATUS["lastDecision"], "inputs": inputs}
-    said = explain(service({**STATUS, "lastDecision": last}), NOW).considered[-1]
-    assert said == (
-        "Figures behind the last decision, about replicas: "
-        "forecastRps 5.25, capacityBound ttft, neededReplicas 4."
+REPLICAS = {
+    **STATUS["lastDecision"],
+    "reason": "DownWindow",
+    "message": "3 of 4 replicas would do, but 4 were needed in the down window.",
+    "considered": [
+        {"value": 3, "reason": "DownWindow", "message": "9 requests/s fit, 8 are expected"},
+        {"value": 4, "chosen": True, "reason": "DownWindow", "message": "12 fit, 8 are expected"},
+    ],
+    "nextSteps": [
+        {
+            "action": "ScaleIn",
+            "value": 3,
+            "earliest": "2026-01-01T14:05:20Z",
+            "waitsFor": "DownWindow",
+            "message": "the highest recommendation of the down window is 4",
+        },
+        {"action": "ScaleOut", "waitsFor": "DemandForecast", "message": "once more are expected"},
+    ],
+}
+
+
+def test_each_knob_tells_what_was_considered_and_what_comes_next() -> None:
+    (told,) = explain(service({**STATUS, "knobs": [REPLICAS]}), NOW).knobs
+    assert told.text().splitlines() == [
+        "Replicas",
+        "  30s ago: replicas Hold (DownWindow). 3 of 4 replicas would do, but 4 were needed in the "
+        "down window.",
+        "  At 4: 12 fit, 8 are expected.",
+        "  Not 3 (DownWindow): 9 requests/s fit, 8 are expected.",
+        "  Next: scale-in to 3 is possible at 14:05:20 UTC at the earliest (DownWindow): the "
+        "highest recommendation of the down window is 4.",
+        "  Next: scale-out (DemandForecast): once more are expected.",
+    ]
+
+
+def test_a_moment_that_has_passed_is_told_as_such() -> None:
+    late = NOW.replace(hour=15)
+    (told,) = explain(service({**STATUS, "knobs": [REPLICAS]}), late).knobs
+    assert told.next[0].startswith("scale-in to 3 is possible since 14:05:20 UTC (DownWindow)")
+
+
+def test_a_change_tells_what_was_expected_and_what_was_measured() -> None:
+    expected = {"fullStepMs": 212.0, "capacityRps": 1.25}
+    observed = {
+        "overS": 30.0, "fullStepMs": 221.4, "attainment.cadence": 0.971,
+        "promptStepMeanMs": 180.0, "promptStepMeanPredictedMs": 175.0,
+    }  # fmt: skip
+    moved = {**LOWERED, "expected": expected}
+    (said,) = explain(service({**STATUS, "decisions": [moved]}), NOW).changes
+    assert said.endswith(
+        " Expected: a full step 212 ms, capacity 1.25 requests/s. Not measured yet."
     )
-    assert "Figures" not in explain(service(), NOW).text()
+    (said,) = explain(
+        service({**STATUS, "decisions": [{**moved, "observed": observed}]}), NOW
+    ).changes
+    assert said.endswith(
+        "Measured after over 30 s: a full step 221 ms, cadence 97.1 % within target. Steps "
+        "with prompt tokens took 180 ms in the mean; the model of then gives 175 ms for what they "
+        "carried."
+    )
 
 
 def test_it_names_what_binds_and_only_that() -> None:

@@ -10,8 +10,12 @@ from paceline_operator.api.conditions import ConditionType
 from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
 from paceline_operator.autopilot.decision import (
     Action,
+    Candidate,
     Decision,
+    Effect,
     Knob,
+    NextStep,
+    Observation,
     Reason,
     SloMeasurement,
     Tick,
@@ -86,8 +90,51 @@ def test_a_move_is_shown_before_a_hold_of_the_same_tick() -> None:
 def test_the_newest_decision_shows_its_figures_and_the_record_does_not() -> None:
     figured = replace(DECISION, inputs={"offeredRps": 1.23456, "windowS": 10, "cause": None})
     found = dump(made(tick=tick(figured)))
-    assert found["lastDecision"]["inputs"] == {"offeredRps": 1.235, "windowS": 10}
+    assert found["lastDecision"]["inputs"] == {"offeredRps": 1.23456, "windowS": 10}
     assert [each.get("inputs") for each in found["decisions"]] == [None]
+
+
+REPLICAS = replace(
+    HOLD, knob=Knob.REPLICAS, before=2, after=2,
+    considered=(Candidate(value=2, chosen=True, reason=Reason.OBJECTIVES_MET, message="fits"),),
+    next_steps=(
+        NextStep(action=Action.SCALE_IN, waits_for=Reason.DOWN_WINDOW, message="soon",
+                 earliest_s=NOW_S + 60),
+    ),
+)  # fmt: skip
+
+
+def test_each_knob_keeps_its_newest_decision() -> None:
+    first = made(tick=tick(HOLD, REPLICAS))
+    assert [each.knob for each in first.knobs] == ["budget", "replicas"]
+    replicas = first.knobs[-1]
+    assert [each.value for each in replicas.considered] == [2]
+    assert [each.earliest for each in replicas.next_steps] == ["2027-01-15T08:01:00Z"]
+    squeezed = replace(DECISION, knob=Knob.RUNNING_SEQS)
+    second = made(first, tick=tick(squeezed))
+    assert [each.knob for each in second.knobs] == ["runningSeqs", "replicas"]
+    assert second.knobs[-1] == replicas
+
+
+def test_a_change_keeps_what_was_expected_and_gains_what_was_measured() -> None:
+    expected = Effect(due_s=NOW_S + 30, figures={"fullStepMs": 90.12345, "capacityRps": None})
+    moved = made(tick=tick(replace(DECISION, expected=expected)))
+    (change,) = moved.decisions
+    assert (change.before, change.after) == (256, 512)
+    assert (change.expected, change.observed) == ({"fullStepMs": 90.12}, None)
+    seen = Observation(knob=Knob.BUDGET, moved_at_s=NOW_S, figures={"fullStepMs": 95.0})
+    later = made(moved, tick=replace(tick(), observed=(seen,)))
+    assert [each.observed for each in later.decisions] == [{"fullStepMs": 95.0}]
+    other = replace(seen, knob=Knob.REPLICAS)
+    assert made(moved, tick=replace(tick(), observed=(other,))).decisions == moved.decisions
+
+
+def test_what_was_measured_after_a_move_waits_for_the_minute() -> None:
+    moved = made(tick=tick(DECISION))
+    seen = Observation(knob=Knob.BUDGET, moved_at_s=NOW_S, figures={"fullStepMs": 95.0})
+    later = made(moved, tick=replace(tick(), observed=(seen,)))
+    assert not worth_writing(moved, later, 30.0)
+    assert worth_writing(moved, later, 60.0)
 
 
 def test_a_pass_without_the_autopilot_keeps_what_it_said() -> None:

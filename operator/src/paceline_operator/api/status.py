@@ -90,6 +90,44 @@ class DecisionStatus(Model):
     """Limit that stopped a larger move, if any."""
     message: str = ""
     """Cause in plain words, with the numbers."""
+    before: int | None = None
+    """Value of the knob before."""
+    after: int | None = None
+    """Value wanted."""
+    expected: Annotated[dict[str, Any] | None, free()] = None
+    """What the move should bring, units in the names."""
+    observed: Annotated[dict[str, Any] | None, free()] = None
+    """What was measured after it, under the same names."""
+
+
+class CandidateStatus(Model):
+    """A value of a knob that was looked at."""
+
+    value: int
+    """Of the knob."""
+    chosen: bool = False
+    """Whether it is what the knob is at after the decision."""
+    reason: str
+    """Why it was chosen, or why not; one CamelCase word."""
+    message: str = ""
+    """The same in plain words."""
+    figures: Annotated[dict[str, Any] | None, free()] = None
+    """What is predicted at it, units in the names."""
+
+
+class NextStepStatus(Model):
+    """What may happen next with a knob."""
+
+    action: str
+    """What."""
+    value: int | None = None
+    """Value it would go to, where that can be told."""
+    earliest: Time | None = None
+    """Not before this; nothing where no clock but the load decides."""
+    waits_for: str
+    """What has to end or to happen first, one CamelCase word."""
+    message: str = ""
+    """The same in plain words."""
 
 
 class ExplainedDecision(DecisionStatus):
@@ -97,6 +135,10 @@ class ExplainedDecision(DecisionStatus):
 
     inputs: Annotated[dict[str, Any] | None, free()] = None
     """The figures it was made from, units in the names."""
+    considered: Annotated[tuple[CandidateStatus, ...], Field(max_length=16)] = ()
+    """Values that were looked at, lowest first."""
+    next_steps: Annotated[tuple[NextStepStatus, ...], Field(max_length=8)] = ()
+    """What may happen next."""
 
 
 class Summary(Model):
@@ -135,6 +177,8 @@ class InferenceServiceStatus(Model):
     """Estimate of the engines' step time."""
     last_decision: ExplainedDecision | None = None
     """The newest decision, also one to hold."""
+    knobs: Annotated[tuple[ExplainedDecision, ...], Field(max_length=3), list_map("knob")] = ()
+    """The newest decision about each knob, holds included."""
     decisions: Annotated[tuple[DecisionStatus, ...], Field(max_length=MAX_DECISIONS)] = ()
     """The last changes, newest last."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32), list_map("type")] = ()

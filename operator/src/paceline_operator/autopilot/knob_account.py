@@ -121,7 +121,7 @@ def _squeeze_ends(s: Situation) -> NextStep | None:
     return NextStep(
         action=Action.RAISE,
         value=wanted,
-        earliest_s=max(s.now_s, s.memory.lowered_at_s + SQUEEZE_LASTS_S),
+        earliest_s=_later(s, s.memory.lowered_at_s + SQUEEZE_LASTS_S),
         waits_for=Reason.CAPACITY_ARRIVED,
         message=(
             f"running sequences go back to {wanted} once more than "
@@ -143,16 +143,21 @@ def _raise(s: Situation, decision: Decision, budget: int) -> NextStep | None:
                 "fewer sequences at once, or faster steps"
             ),
         )
-    earliest_s = raise_from_s(s)
+    earliest_s = _later(s, raise_from_s(s))
     pressed = decision.reason in (Reason.TTFT_PRESSURE, Reason.DEMAND_EXPECTED, Reason.COOLDOWN)
     why = "if first tokens are still pressed" if pressed else "once first tokens are pressed"
     return NextStep(
         action=Action.RAISE,
         value=min(cap, ladder.next_up(budget)),
         earliest_s=earliest_s,
-        waits_for=Reason.COOLDOWN if earliest_s > s.now_s else Reason.TTFT_PRESSURE,
+        waits_for=Reason.TTFT_PRESSURE if earliest_s is None else Reason.COOLDOWN,
         message=f"the budget rises towards {cap} {why}",
     )
+
+
+def _later(s: Situation, at_s: float) -> float | None:
+    """A moment that is still to come, else None."""
+    return at_s if at_s > s.now_s else None
 
 
 def raise_from_s(s: Situation) -> float:
@@ -160,7 +165,7 @@ def raise_from_s(s: Situation) -> float:
     memory = s.memory
     is_proven = memory.proven_budget >= s.knobs.max_num_batched_tokens
     wait_s = RAISE_COOLDOWN_S if is_proven else UNPROVEN_COOLDOWN_S
-    after = [s.now_s, memory.raised_at_s + wait_s, memory.lowered_at_s + RAISE_AFTER_LOWER_S]
+    after = [memory.raised_at_s + wait_s, memory.lowered_at_s + RAISE_AFTER_LOWER_S]
     if (
         s.overload is not None
         and s.ladder().next_up(s.knobs.max_num_batched_tokens) >= memory.refused_budget > 0
@@ -176,7 +181,7 @@ def _cut(s: Situation, budget: int) -> NextStep | None:
     most_ms = (1 - s.margin / 2) * target
     return NextStep(
         action=Action.LOWER,
-        earliest_s=max(s.now_s, s.memory.lowered_at_s + CUT_COOLDOWN_S),
+        earliest_s=_later(s, s.memory.lowered_at_s + CUT_COOLDOWN_S),
         waits_for=Reason.ABOVE_MODEL_CAP,
         message=(
             f"the budget falls once a full step of {budget} tokens takes more than "

@@ -117,7 +117,7 @@ def _out(s: Situation, found: Need, limits: Limits, replicas: int) -> NextStep |
         return NextStep(
             action=Action.SCALE_OUT,
             value=limits.clamp(found.wanted),
-            earliest_s=max(s.now_s, s.memory.scaled_out_at_s + OUT_WINDOW_S),
+            earliest_s=s.memory.scaled_out_at_s + OUT_WINDOW_S,
             waits_for=Reason.COOLDOWN,
             message=f"the rest of the {found.wanted} that are needed follows",
         )

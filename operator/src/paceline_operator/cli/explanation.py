@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from paceline_operator.api.status import InferenceServiceStatus, SloStatus
+from paceline_operator.api.status import DecisionStatus, InferenceServiceStatus, SloStatus
 from paceline_operator.cli import wording
+from paceline_operator.cli.hindsight_text import compared
+from paceline_operator.cli.knob_story import KnobStory, story
 from paceline_operator.cli.service import Service
 
 _BINDING = ("SLOFeasible", "MetricsFresh", "ScalingLimited", "Conflict", "Stalled")
@@ -28,20 +30,25 @@ class Explanation:
     summary: str
     measured: tuple[str, ...]
     considered: tuple[str, ...]
+    knobs: tuple[KnobStory, ...]
     binding: tuple[str, ...]
     changes: tuple[str, ...]
 
     def text(self) -> str:
         """The whole, with headings."""
-        topics = (
-            ("Measured", self.measured),
-            ("Considered", self.considered),
-            ("What binds", self.binding),
-            ("Last changes", self.changes),
-        )
-        blocks = [self.summary]
-        blocks += ["\n".join([title, *(f"  {s}" for s in said)]) for title, said in topics if said]
-        return "\n\n".join(blocks)
+        blocks = [
+            self.summary,
+            _topic("Measured", self.measured),
+            _topic("Considered", self.considered),
+            *(knob.text() for knob in self.knobs),
+            _topic("What binds", self.binding),
+            _topic("Last changes", self.changes),
+        ]
+        return "\n\n".join(block for block in blocks if block)
+
+
+def _topic(title: str, said: tuple[str, ...]) -> str:
+    return "\n".join([title, *(f"  {sentence}" for sentence in said)]) if said else ""
 
 
 def explain(service: Service, now: datetime) -> Explanation:
@@ -50,12 +57,10 @@ def explain(service: Service, now: datetime) -> Explanation:
     return Explanation(
         summary=_summary(service),
         measured=tuple(_measured(slo, now) for slo in status.slos) or ("No objective is set.",),
-        considered=(*_considered(status), *_figures(status)),
+        considered=_considered(status),
+        knobs=tuple(story(each, now) for each in status.knobs),
         binding=_binding(status, now),
-        changes=tuple(
-            f"{wording.age(d.time, now)} ago: {wording.decided(d)}. {d.message}"
-            for d in reversed(status.decisions)
-        )
+        changes=tuple(_change(each, now) for each in reversed(status.decisions))
         or ("The autopilot has not moved anything yet.",),
     )
 
@@ -117,13 +122,9 @@ def _of(model: Mapping[str, Any]) -> str:
     return "" if budget is None else f" of {budget:.0f} tokens"
 
 
-def _figures(status: InferenceServiceStatus) -> tuple[str, ...]:
-    """What the newest decision was made from, under the names and units of the status."""
-    decision = status.last_decision
-    if decision is None or not decision.inputs:
-        return ()
-    said = ", ".join(f"{name} {wording.figure(value)}" for name, value in decision.inputs.items())
-    return (f"Figures behind the last decision, about {decision.knob}: {said}.",)
+def _change(decision: DecisionStatus, now: datetime) -> str:
+    said = f"{wording.age(decision.time, now)} ago: {wording.decided(decision)}. {decision.message}"
+    return " ".join((said, *compared(decision)))
 
 
 def _law(model: Mapping[str, Any]) -> str:
@@ -137,7 +138,7 @@ def _law(model: Mapping[str, Any]) -> str:
 def _binding(status: InferenceServiceStatus, now: datetime) -> tuple[str, ...]:
     said = []
     decision = status.last_decision
-    if decision is not None:
+    if decision is not None and not status.knobs:  # else each knob tells its own
         when = wording.age(decision.time, now)
         said.append(f"Last decision, {when} ago: {wording.decided(decision)}. {decision.message}")
     known = {c.type: c for c in status.conditions}

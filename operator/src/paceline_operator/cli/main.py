@@ -57,7 +57,7 @@ def status(
 def explain(
     name: Name, namespace: Namespace = None, context: Context = None, *, as_json: AsJson = False
 ) -> None:
-    """In sentences: what was measured and considered, what binds, and the last changes."""
+    """In sentences, knob by knob: measured, considered, binding, next; and what moves brought."""
     _run(_explain(name, namespace, context, as_json=as_json))
 
 

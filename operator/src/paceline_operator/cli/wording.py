@@ -35,16 +35,21 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def figure(value: object) -> str:
-    """One input of a decision: numbers as short as they are exact, words as they are."""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def instant(time: str) -> datetime:
+    """A status time."""
+    return datetime.fromisoformat(time.replace("Z", "+00:00"))
+
+
+def clock(time: str) -> str:
+    """`14:05:20 UTC`."""
+    return f"{instant(time):%H:%M:%S} UTC"
 
 
 def age(time: str | None, now: datetime) -> str:
     """How long ago a status time was: `12s`, `3m`, `2h`; a dash for none."""
     if time is None:
         return NONE
-    seconds = (now - datetime.fromisoformat(time.replace("Z", "+00:00"))).total_seconds()
+    seconds = (now - instant(time)).total_seconds()
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f}{unit}"

@@ -28,8 +28,8 @@ from paceline_operator.api.status import (
 )
 from paceline_operator.api.summary import summarize
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot.decision import Action, Decision, SloMeasurement, Tick
-from paceline_operator.domain import pinned, verdicts
+from paceline_operator.autopilot.decision import Action, Decision, Knob, SloMeasurement, Tick
+from paceline_operator.domain import explanation, pinned, verdicts
 from paceline_operator.domain.names import selector_text
 from paceline_operator.domain.verdicts import Sight
 
@@ -85,6 +85,7 @@ def status(found: Pass) -> InferenceServiceStatus:
         slos=_slos(found),
         model=_model(tick) or found.before.model,
         last_decision=_last(tick) or found.before.last_decision,
+        knobs=_knobs(found.before.knobs, tick),
         decisions=_changes(found.before.decisions, tick),
         conditions=_conditions(found),
         memory=dict(found.memory),
@@ -100,7 +101,7 @@ def with_moves(
         return before
     return before.model_copy(
         update={
-            "last_decision": _explained(moves[-1]),
+            "last_decision": explanation.bare(moves[-1]),
             "decisions": _joined(before.decisions, moves),
         }
     )
@@ -187,37 +188,39 @@ def _last(tick: Tick | None) -> ExplainedDecision | None:
     if tick is None or not tick.decisions:
         return None
     moved = [each for each in tick.decisions if each.applied]
-    return _explained((moved or list(tick.decisions))[-1])
+    return explanation.bare((moved or list(tick.decisions))[-1])
 
 
-def _explained(decision: Decision) -> ExplainedDecision:
-    """A decision with the figures it was made from."""
-    figures = {k: _rounded(v) for k, v in decision.inputs.items() if v is not None}
-    return ExplainedDecision(**dict(_decision(decision)), inputs=figures or None)
-
-
-def _decision(decision: Decision) -> DecisionStatus:
-    return DecisionStatus(
-        time=_time(decision.time_s),
-        knob=decision.knob.value,
-        action=decision.action.value,
-        reason=decision.reason.value,
-        guard=None if decision.guard is None else decision.guard.value,
-        message=decision.message,
-    )
+def _knobs(
+    before: tuple[ExplainedDecision, ...], tick: Tick | None
+) -> tuple[ExplainedDecision, ...]:
+    """The newest decision about each knob; one about a live knob speaks for both of these."""
+    found = {each.knob: each for each in before}
+    for decision in tick.decisions if tick is not None else ():
+        if decision.knob is not Knob.REPLICAS:
+            found = {knob: each for knob, each in found.items() if knob == Knob.REPLICAS.value}
+        found[decision.knob.value] = explanation.whole(decision)
+    return tuple(found[knob.value] for knob in Knob if knob.value in found)
 
 
 def _changes(before: tuple[DecisionStatus, ...], tick: Tick | None) -> tuple[DecisionStatus, ...]:
-    made = tick.decisions if tick is not None else ()
-    return _joined(before, tuple(each for each in made if each.applied))
+    if tick is None:
+        return before
+    changes = _joined(before, tuple(each for each in tick.decisions if each.applied))
+    return explanation.with_observations(changes, tick.observed)
 
 
 def _joined(
     before: tuple[DecisionStatus, ...], moves: tuple[Decision, ...]
 ) -> tuple[DecisionStatus, ...]:
     """Decisions with new moves; one that an announcement told of already is not told twice."""
-    made = (_decision(each) for each in moves if each.action is not Action.HOLD)
-    return (*before, *(each for each in made if each not in before))[-MAX_DECISIONS:]
+    made = (explanation.change(each) for each in moves if each.action is not Action.HOLD)
+    told = {_identity(each) for each in before}
+    return (*before, *(each for each in made if _identity(each) not in told))[-MAX_DECISIONS:]
+
+
+def _identity(decision: DecisionStatus) -> tuple[object, ...]:
+    return decision.time, decision.knob, decision.action, decision.reason, decision.message
 
 
 def _time(seconds: float) -> str:
@@ -246,7 +249,8 @@ def worth_writing(
         return True
     return since_write_s >= MEASURE_EVERY_S and (
         _measurements_moved(before, after)
-        or _decision_key(before) != _decision_key(after)
+        or _decision_keys(before) != _decision_keys(after)
+        or _observed(before) != _observed(after)
         or _learned(before) != _learned(after)
     )
 
@@ -254,7 +258,9 @@ def worth_writing(
 def _facts(status_: InferenceServiceStatus) -> dict[str, Any]:
     facts = status_.model_dump(
         exclude={"slos", "model", "last_decision", "memory", "conditions", "summary"}
+        | {"knobs", "decisions"}
     )
+    facts["decisions"] = [_identity(each) for each in status_.decisions]
     facts["slos"] = [(each.name, each.target_ms, each.percentile) for each in status_.slos]
     facts["conditions"] = [
         (each.type, each.status, each.reason, each.observed_generation,
@@ -282,9 +288,13 @@ def _moved(old: SloStatus | None, new: SloStatus) -> bool:
     return not math.isclose(first, second, rel_tol=DEAD_BAND_SHARE)
 
 
-def _decision_key(status_: InferenceServiceStatus) -> tuple[str, ...]:
-    last = status_.last_decision
-    return () if last is None else (last.knob, last.action, last.reason)
+def _decision_keys(status_: InferenceServiceStatus) -> list[tuple[str, ...]]:
+    last = () if status_.last_decision is None else (status_.last_decision,)
+    return [(each.knob, each.action, each.reason) for each in (*last, *status_.knobs)]
+
+
+def _observed(status_: InferenceServiceStatus) -> int:
+    return sum(each.observed is not None for each in status_.decisions)
 
 
 def _learned(status_: InferenceServiceStatus) -> Any:

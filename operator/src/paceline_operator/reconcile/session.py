@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from paceline_operator.autopilot.decision import Decision, Tick
+from paceline_operator.autopilot.decision import Decision, Observation, Tick
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain import contest
@@ -55,6 +55,7 @@ class Session:
         pinned: What the fleet was started with, None before it was taken over or begun.
         target: Replicas last decided and carried out, None before that.
         unpublished: Moves that no status tells of yet.
+        observed: What was measured after moves, while no status tells of it yet.
         own: The object as this pass itself wrote it, None before it did.
         is_announced: Whether this pass has written a new revision, which engines may run with.
         expected_gone: UID -> name of pods that a scale-in should remove.
@@ -90,6 +91,7 @@ class Session:
     pinned: Pinned | None = None
     target: int | None = None
     unpublished: tuple[Decision, ...] = ()
+    observed: tuple[Observation, ...] = ()
     own: Object | None = None
     is_announced: bool = False
     expected_gone: dict[str, str] = field(default_factory=dict)

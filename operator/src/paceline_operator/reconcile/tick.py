@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from paceline_operator.api.conditions import ConditionType, find_condition
-from paceline_operator.api.status import InferenceServiceStatus
+from paceline_operator.api.status import MAX_DECISIONS, InferenceServiceStatus
 from paceline_operator.autopilot.decision import Decision, Tick
 from paceline_operator.autopilot.memory import dump_memory
 from paceline_operator.domain import contest, pinned, report, rollout
@@ -76,6 +76,7 @@ def _remember(session: Session, seen: Observed, plan: Plan) -> None:
     session.target = plan.target if seen.scale is not None else None
     if plan.tick is not None and plan.tick is not session.last_tick:
         session.unpublished = (*session.unpublished, *_applied(plan.tick))
+        session.observed = (*session.observed, *plan.tick.observed)[-MAX_DECISIONS:]
         session.last_tick = plan.tick
         session.stepped_generation = seen.generation
 
@@ -202,7 +203,7 @@ async def _publish(ctx: Context, session: Session, seen: Observed, plan: Plan) -
         stored = InferenceServiceStatus.model_validate(session.own.get("status") or {})
     if report.worth_writing(stored, status, seen.now_s - session.written_at_s):
         await _write(ctx, session, seen, status)
-        session.unpublished = ()
+        session.unpublished, session.observed = (), ()
 
 
 def _status(session: Session, seen: Observed, plan: Plan) -> InferenceServiceStatus:
@@ -258,7 +259,8 @@ def _told(session: Session, tick: Tick | None) -> Tick | None:
     if last is None:
         return None
     holds = () if tick is None else tuple(each for each in tick.decisions if not each.applied)
-    return replace(last, decisions=(*session.unpublished, *holds), actions=())
+    decisions = (*session.unpublished, *holds)
+    return replace(last, decisions=decisions, actions=(), observed=session.observed)
 
 
 async def _write(
