@@ -42,12 +42,12 @@ demo-down: ## Remove what the demo left: fleet, cluster, interfaces, model file
 
 .PHONY: test unit lint types imports
 test: ## Everything that guards main: static checks, tests, one smoke test on the cluster
-	@$(SETUP) operator engine model cluster
+	@$(SETUP) operator engine model cluster prometheus
 	@$(MAKE) -j2 --output-sync=target $(STATIC)
 	@$(MAKE) unit smoke
 
 unit: ## Unit, property, contract and API server tests
-	@$(SETUP) operator engine model cluster
+	@$(SETUP) operator engine model cluster prometheus
 	@$(MAKE) parts
 
 # They wait more than they compute, so they share the cores; each line says whose it is. Parts

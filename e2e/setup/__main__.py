@@ -1,6 +1,6 @@
 """`python3 -m e2e.setup GOAL...`: brings this machine to where the goals can run.
 
-Goals: operator, engine, model, cluster. Done pieces are found in the cache.
+Goals: operator, engine, model, cluster, prometheus. Done pieces are found in the cache.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from e2e.setup import logs, preflight
 from e2e.setup.environment import environment_stage, uv_stage
 from e2e.setup.model import model_stage
 from e2e.setup.place import CACHE, ENGINE_VENV, LOGS, OPERATOR_VENV, ROOT
+from e2e.setup.prometheus import prometheus_stage
 from e2e.setup.stage import SetupError, Shell, Stage, exit_with, run_stages
 from e2e.turn import turn
 
-GOALS = ("operator", "engine", "model", "cluster")
+GOALS = ("operator", "engine", "model", "cluster", "prometheus")
 _LOG = LOGS / str(os.getpid())
 
 
@@ -90,6 +91,8 @@ def stages_for(goals: set[str], *, as_is: bool = False) -> list[Stage]:
         stages.append(model_stage())
     if "cluster" in goals:
         stages.append(cluster_stage())
+    if "prometheus" in goals:
+        stages.append(prometheus_stage())
     wanted = any("uv" in stage.needs and not stage.is_done() for stage in stages)
     return [uv_stage(), *stages] if wanted else stages
 

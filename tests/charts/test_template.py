@@ -109,7 +109,7 @@ def test_settings_hold_every_documented_key(plain: Rendered) -> None:
     keys = {
         f"{key}.{inner}" if isinstance(value, dict) and inner else key
         for key, value in plain.settings.items()
-        for inner in (value if key == "hostPathModels" else [""])
+        for inner in (value if key in ("hostPathModels", "metrics") else [""])
     }
     documented = {key for key in table if key.split(".")[0] in plain.settings}
     assert documented == keys

@@ -46,6 +46,23 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"model": {"hostPath": {"enabled": True, "prefixes": []}}},
         "model/hostPath/prefixes",
     ),
+    "an unknown source of metrics": ({"metrics": {"source": "prometheus"}}, "metrics/source"),
+    "Prometheus without its address": (
+        {"metrics": {"source": "Prometheus"}},
+        "metrics/prometheus/url",
+    ),
+    "an address without a scheme": (
+        {"metrics": {"prometheus": {"url": "prometheus:9090"}}},
+        "metrics/prometheus/url",
+    ),
+    "a label that is none": (
+        {"metrics": {"prometheus": {"matchers": {"a-b": "c"}}}},
+        "metrics/prometheus/matchers",
+    ),
+    "an interval that leaves nothing fresh": (
+        {"metrics": {"prometheus": {"intervalSeconds": 300}}},
+        "metrics/prometheus/intervalSeconds",
+    ),
     "host paths by a text": ({"model": {"hostPath": {"enabled": "yes"}}}, "hostPath/enabled"),
 }
 
@@ -62,6 +79,9 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "values of a parent chart": {"global": {"anything": 1}},
     "host paths off without a prefix": {"model": {"hostPath": {"prefixes": []}}},
     "a standby": {"operator": {"replicas": 2}},
+    "a Prometheus server": {
+        "metrics": {"source": "Prometheus", "prometheus": {"url": "http://prometheus:9090"}}
+    },
     "an overlay": {"engine": {"podOverlay": {"metadata": {}, "spec": {"volumes": []}}}},
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from paceline_operator.api.choice import Mode
+from paceline_operator.metrics import PrometheusServer
 from paceline_operator.settings import DEFAULT_PATH, Settings, SettingsError, load
 
 FULL = """\
@@ -21,6 +22,16 @@ maxMode: Recommend
 workers: 4
 leaseNamespace: paceline-system
 leaseName: paceline-leader
+metrics:
+  source: Prometheus
+  prometheus:
+    url: https://prometheus.monitoring:9090/here
+    intervalSeconds: 30
+    timeoutSeconds: 4
+    bearerTokenFile: /token
+    caFile: ""
+    labels: {namespace: ns, pod: pod_name}
+    matchers: {cluster: eu}
 """
 
 
@@ -39,6 +50,27 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert (platform.engine_image, platform.image_pull_policy) == ("engine:1", "Never")
     assert platform.engine_pod_overlay == {"spec": {"nodeSelector": {"a": "b"}}}
     assert platform.host_path_prefixes == ("/models",)
+    assert settings.metrics.server == PrometheusServer(
+        url="https://prometheus.monitoring:9090/here",
+        interval_s=30,
+        timeout_s=4,
+        token_file=Path("/token"),
+        namespace_label="ns",
+        pod_label="pod_name",
+        matchers={"cluster": "eu"},
+    )
+
+
+def test_pods_are_read_themselves_unless_a_server_is_named(tmp_path: Path) -> None:
+    assert Settings().metrics.server is None
+    file = written(tmp_path, "metrics: {prometheus: {url: 'http://p:9090'}}")
+    assert load(file).metrics.server is None
+
+
+def test_authorities_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
+    text = "metrics: {source: Prometheus, prometheus: {url: 'https://p', caFile: /nowhere/ca}}"
+    with pytest.raises(SettingsError, match=r"metrics\.prometheus\.caFile: /nowhere/ca"):
+        _ = load(written(tmp_path, text)).metrics.server
 
 
 def test_prefixes_count_only_where_host_paths_are_enabled(tmp_path: Path) -> None:
@@ -63,6 +95,10 @@ def test_only_the_default_file_may_be_missing(tmp_path: Path) -> None:
         ("workers: many", "workers"),
         ("maxMode: Sometimes", "maxMode"),
         ("hostPathModels: {enabled: perhaps}", r"hostPathModels\.enabled"),
+        ("metrics: {source: Prometheus}", r"metrics: .*prometheus\.url"),
+        ("metrics: {prometheus: {url: prometheus}}", r"metrics\.prometheus\.url"),
+        ("metrics: {prometheus: {labels: {pod: a-b}}}", r"metrics\.prometheus\.labels\.pod"),
+        ("metrics: {prometheus: {intervalSeconds: 300}}", "intervalSeconds"),
         ("- a", "settings"),
         ("a: [", "is not YAML"),
     ],

@@ -27,7 +27,7 @@ from paceline_operator.kube.event import EventRecorder
 from paceline_operator.kube.lease import LeaderLease, LeaseTerms, boot_clock
 from paceline_operator.kube.resource import SCALED_OBJECT
 from paceline_operator.kube.store import Store
-from paceline_operator.metrics import HttpFetch
+from paceline_operator.metrics import DirectSource, HttpFetch, PrometheusSource, Source
 from paceline_operator.readiness import Health, exists, reach
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import EngineAdmin
@@ -187,7 +187,7 @@ def _context(
     return Context(
         client=client,
         engines=EngineAdmin(session),
-        fetch=HttpFetch(session),
+        source=_source(settings, session),
         store=Store(),
         queue=WorkQueue(time.monotonic),
         events=EventRecorder(client, instance, clock),
@@ -196,6 +196,14 @@ def _context(
         clock=clock,
         instruments=Instruments(),
     )
+
+
+def _source(settings: Settings, session: aiohttp.ClientSession) -> Source:
+    server = settings.metrics.server
+    if server is None:
+        return DirectSource(HttpFetch(session))
+    log.info("engines' metrics come from Prometheus at %s", server.url)
+    return PrometheusSource(session, server)
 
 
 def _terms(settings: Settings, environment: Environment) -> LeaseTerms:

@@ -6,15 +6,17 @@ that rendering needs; nothing below `main` and `handlers` imports this module.
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from paceline_operator.api.v1alpha1 import Mode, Model
 from paceline_operator.domain.platform import Platform
+from paceline_operator.metrics import PrometheusServer
 
 DEFAULT_PATH = Path("/etc/paceline/settings.yaml")
 
@@ -28,6 +30,69 @@ class HostPathModels(Model):
 
     enabled: bool = False
     prefixes: tuple[str, ...] = ()
+
+
+Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
+
+
+class PrometheusLabels(Model):
+    """Labels that tell whose series one is."""
+
+    namespace: Label = "namespace"
+    pod: Label = "pod"
+
+
+class PrometheusSettings(Model):
+    """The server that scrapes engines."""
+
+    url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
+    interval_seconds: Annotated[float, Field(ge=1, le=60)] = 15.0
+    timeout_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
+    bearer_token_file: str = ""
+    ca_file: str = ""
+    labels: PrometheusLabels = PrometheusLabels()
+    matchers: dict[Label, str] = Field(default_factory=dict)
+
+    def server(self) -> PrometheusServer:
+        """The same for the source that asks it.
+
+        Raises:
+            SettingsError: The file with its authorities cannot be read.
+        """
+        try:
+            trust = ssl.create_default_context(cafile=self.ca_file) if self.ca_file else None
+        except OSError as error:
+            raise SettingsError(
+                f"metrics.prometheus.caFile: {self.ca_file}: {_one_line(error)}: give a PEM file"
+            ) from error
+        return PrometheusServer(
+            url=self.url,
+            interval_s=self.interval_seconds,
+            timeout_s=self.timeout_seconds,
+            token_file=Path(self.bearer_token_file) if self.bearer_token_file else None,
+            trust=trust,
+            namespace_label=self.labels.namespace,
+            pod_label=self.labels.pod,
+            matchers=self.matchers,
+        )
+
+
+class MetricsSettings(Model):
+    """Where engines' metrics come from."""
+
+    source: Literal["Scrape", "Prometheus"] = "Scrape"
+    prometheus: PrometheusSettings = PrometheusSettings()
+
+    @model_validator(mode="after")
+    def _has_a_server(self) -> Self:
+        if self.source == "Prometheus" and not self.prometheus.url:
+            raise ValueError("source Prometheus needs prometheus.url, its address")
+        return self
+
+    @property
+    def server(self) -> PrometheusServer | None:
+        """The Prometheus server to ask, None where pods are read themselves."""
+        return self.prometheus.server() if self.source == "Prometheus" else None
 
 
 class Settings(Model):
@@ -44,6 +109,7 @@ class Settings(Model):
     workers: Annotated[int, Field(ge=1, le=256)] = 8
     lease_namespace: str | None = None
     lease_name: str = "paceline-leader"
+    metrics: MetricsSettings = MetricsSettings()
 
     def platform(self) -> Platform:
         """The part of the settings that decides what children look like."""

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.window import Counter, StepClass
-from paceline_operator.metrics import HttpFetch, Scraper, Target, names
+from paceline_operator.metrics import DirectSource, HttpFetch, Scraper, Target, names
 from paceline_operator.metrics.errors import ScrapeError
 from tests.operator.metrics.text import EngineText
 
@@ -36,7 +36,11 @@ async def fleet() -> AsyncIterator[tuple[Pods, Scraper, str]]:
     pods, app = Pods(), web.Application()
     app.router.add_get("/{name}/metrics", pods.answer)
     async with TestServer(app) as server, aiohttp.ClientSession() as session:
-        yield pods, Scraper(HttpFetch(session, timeout_s=0.2)), str(server.make_url("")).rstrip("/")
+        yield (
+            pods,
+            Scraper(DirectSource(HttpFetch(session, timeout_s=0.2))),
+            str(server.make_url("")).rstrip("/"),
+        )
         pods.hung.set()
 
 

@@ -12,7 +12,7 @@ from paceline_operator.kube.client import KubeClient
 from paceline_operator.kube.event import EventRecorder
 from paceline_operator.kube.resource import INFERENCE_SERVICE
 from paceline_operator.kube.store import Store
-from paceline_operator.metrics import HttpFetch
+from paceline_operator.metrics import DirectSource, HttpFetch
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import EngineAdmin
 from paceline_operator.reconcile.instruments import Instruments
@@ -31,7 +31,8 @@ async def test_an_object_made_anew_under_the_same_name_inherits_nothing() -> Non
     async with aiohttp.ClientSession() as http:
         client = KubeClient(Configuration())
         ctx = Context(
-            client=client, engines=EngineAdmin(http), fetch=HttpFetch(http), store=Store(),
+            client=client, engines=EngineAdmin(http), source=DirectSource(HttpFetch(http)),
+            store=Store(),
             queue=WorkQueue(lambda: NOW_S), events=EventRecorder(client, "o", lambda: NOW_S),
             platform=PLATFORM, max_mode=Mode.AUTO, clock=lambda: NOW_S,
             instruments=Instruments(),

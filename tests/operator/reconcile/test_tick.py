@@ -29,7 +29,7 @@ from paceline_operator.kube.errors import (
 )
 from paceline_operator.kube.event import EventRecorder
 from paceline_operator.kube.store import Store
-from paceline_operator.metrics import HttpFetch
+from paceline_operator.metrics import DirectSource, HttpFetch
 from paceline_operator.reconcile import children
 from paceline_operator.reconcile import tick as passes
 from paceline_operator.reconcile.context import Context
@@ -101,7 +101,7 @@ def api() -> FailingApi:
 def made_context(api: FailingApi, engines: EngineAdmin, fetch: HttpFetch) -> Context:
     """A context over these ends."""
     return Context(
-        client=api, engines=engines, fetch=fetch, store=Store(),
+        client=api, engines=engines, source=DirectSource(fetch), store=Store(),
         queue=WorkQueue(lambda: NOW_S), events=EventRecorder(api, "o", lambda: NOW_S),
         platform=PLATFORM, max_mode=Mode.AUTO, clock=lambda: NOW_S, instruments=Instruments(),
     )  # fmt: skip

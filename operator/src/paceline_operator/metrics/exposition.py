@@ -5,13 +5,12 @@ Load and shape are summed over tiers; latencies that objectives are about never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import isfinite
 
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample
 
 from paceline_operator.autopilot.window import (
     INTERACTIVE,
@@ -63,6 +62,20 @@ _GAUGES = {
     names.START_TIME.full_name,
 }
 _CLASSES = frozenset(StepClass)
+WANTED = frozenset(
+    (
+        *COUNTERS,
+        *_GAUGES,
+        *(f"{name}_{part}" for name in HISTOGRAMS for part in ("bucket", "sum")),
+        names.STEP_MOMENTS.full_name,
+        names.SLO_SAMPLES.full_name,
+        names.CACHE_CONFIG.full_name,
+    )
+)
+"""Names of all samples that are read."""
+
+Sample = tuple[str, Mapping[str, str], float]
+"""Name, labels and value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,17 +127,31 @@ def parse(text: str) -> Exposition:
     Raises:
         ScrapeError: The text is not in the exposition format, or no engine's.
     """
+    return collect(_samples(text))
+
+
+def collect(samples: Iterable[Sample]) -> Exposition:
+    """One pod's samples of one instant, sorted into place.
+
+    Raises:
+        ScrapeError: They cannot be read, or are no engine's.
+    """
     collected = _Collected()
     try:
-        for family in text_string_to_metric_families(text):
-            if family.name.startswith(names.PREFIX):
-                for sample in family.samples:
-                    collected.add(sample)
+        for name, labels, value in samples:
+            if name in WANTED:
+                collected.add(name, labels, value)
     except (ValueError, KeyError, OverflowError) as error:
         raise ScrapeError(f"not readable as engine metrics: {error}") from error
     if not collected.gauges:
         raise ScrapeError("the answer holds no engine metrics")
     return collected.exposition()
+
+
+def _samples(text: str) -> Iterator[Sample]:
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            yield sample.name, sample.labels, sample.value
 
 
 class _Collected:
@@ -139,24 +166,22 @@ class _Collected:
         self._slo: dict[str, SloCounts] = {}
         self._capacity: int | None = None
 
-    def add(self, sample: Sample) -> None:
-        name, value = sample.name, sample.value
+    def add(self, name: str, labels: Mapping[str, str], value: float) -> None:
         if not isfinite(value):
             raise ValueError(f"{name} is {value}")
         if name in _GAUGES:
-            self._add_gauge(name, sample.labels.get("tier"), value)
+            self._add_gauge(name, labels.get("tier"), value)
         elif name in COUNTERS:
             counter = COUNTERS[name]
             self._counters[counter] = self._counters.get(counter, 0.0) + value
         elif name == names.STEP_MOMENTS.full_name:
-            self._add_moment(sample.labels, value)
+            self._add_moment(labels, value)
         elif name == names.SLO_SAMPLES.full_name:
-            self._add_slo(sample.labels, value)
+            self._add_slo(labels, value)
         elif name == names.CACHE_CONFIG.full_name:
-            labels = sample.labels
             self._capacity = int(labels["block_size"]) * int(labels["num_gpu_blocks"])
         else:
-            self._add_histogram(name, sample.labels, value)
+            self._add_histogram(name, labels, value)
 
     def _add_gauge(self, name: str, tier: str | None, value: float) -> None:
         self.gauges[name] = self.gauges.get(name, 0.0) + value

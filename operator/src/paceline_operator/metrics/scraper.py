@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.slices import Slices
 from paceline_operator.autopilot.window import INTERACTIVE, Window
 from paceline_operator.metrics import names
+from paceline_operator.metrics.direct import SCRAPE_INTERVAL_S
 from paceline_operator.metrics.errors import ScrapeError
-from paceline_operator.metrics.exposition import BATCH, Exposition, Totals, parse
+from paceline_operator.metrics.exposition import BATCH, Exposition, Totals
 from paceline_operator.metrics.increase import increase
+from paceline_operator.metrics.source import Answer, PodAnswers, Source, Target
 
-SCRAPE_INTERVAL_S = 5.0
-STALE_AFTER_S = 3 * SCRAPE_INTERVAL_S
+STALE_AFTER_INTERVALS = 3
+STALE_AFTER_S = STALE_AFTER_INTERVALS * SCRAPE_INTERVAL_S
 ABSENT_AFTER_S = 300.0
 
-Fetch = Callable[[str], Awaitable[str]]
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A pod to read.
-
-    Attributes:
-        uid: Pod UID; another UID is another pod, whatever its address.
-        url: Of its `/metrics`.
-        current: Whether it runs the current template; only then its steps are learned from.
-    """
-
-    uid: str
-    url: str
-    current: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +57,8 @@ class Scrape:
     Attributes:
         pods: One reading for each target, by UID.
         slices: What happened in the last 300 s, oldest first; a round in which no pod
-            answered leaves a gap, or a longer slice after it.
+            answered leaves a gap, or a longer slice after it. Growth belongs to the rounds
+            that saw it, whatever the age of what they saw.
     """
 
     pods: Mapping[str, PodReading]
@@ -81,22 +67,39 @@ class Scrape:
 
 @dataclass(slots=True)
 class _Pod:
-    """The last answer of one pod."""
+    """The last answer of one pod, and the round that brought it."""
 
     exposition: Exposition | None = None
     read_at_s: float | None = None
+    round_s: float = 0.0
+    origin: str = ""
     error: str = ""
+
+    def is_news(self, answer: Answer) -> bool:
+        """Whether it is later than what is known, if only by the clock of another origin."""
+        return self.read_at_s is None or answer.read_at_s > self.read_at_s
+
+    def base_line(self, answer: Answer, stale_after_s: float) -> Exposition | None:
+        """What an answer's counters grew from; None where that is unknown or long ago."""
+        if self.read_at_s is None or self.origin != answer.origin:
+            return None
+        return None if answer.read_at_s - self.read_at_s > stale_after_s else self.exposition
+
+    def take(self, answer: Answer, now_s: float) -> None:
+        """Keep an answer in place of the one before."""
+        self.exposition, self.read_at_s = answer.exposition, answer.read_at_s
+        self.origin, self.round_s = answer.origin, now_s
 
 
 class Scraper:
     """State of one fleet's measurements; not for concurrent use.
 
     Args:
-        fetch: Returns the text behind a URL, or raises `ScrapeError`; must time out.
+        source: Where pods are read.
     """
 
-    def __init__(self, fetch: Fetch) -> None:
-        self._fetch = fetch
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._pods: dict[str, _Pod] = {}
         self._slices = Slices()
 
@@ -109,25 +112,44 @@ class Scraper:
         """
         wanted = {target.uid: target for target in targets}
         self._pods = {uid: self._pods.get(uid) or _Pod() for uid in wanted}
-        rounds = (self._read(target, now_s) for target in wanted.values())
-        grown = [g for g in await asyncio.gather(*rounds) if g is not None]
-        slices = self._slices.append(grown, now_s)
-        readings = {uid: _reading(pod, now_s) for uid, pod in self._pods.items()}
+        answers = await self._source.read(tuple(wanted.values()), now_s) if wanted else {}
+        rounds = (self._take(target, answers[uid], now_s) for uid, target in wanted.items())
+        slices = self._slices.append([each for each in rounds if each is not None], now_s)
+        stale_after_s = self._stale_after_s
+        readings = {uid: _reading(pod, now_s, stale_after_s) for uid, pod in self._pods.items()}
         return Scrape(pods=readings, slices=slices)
 
-    async def _read(self, target: Target, now_s: float) -> Window | None:
+    @property
+    def _stale_after_s(self) -> float:
+        return STALE_AFTER_INTERVALS * self._source.interval_s
+
+    def _take(self, target: Target, found: PodAnswers, now_s: float) -> Window | None:
+        """Keeps what a pod reported; returns its growth since the round that brought news."""
         pod = self._pods[target.uid]
-        try:
-            exposition = parse(await self._fetch(target.url))
-        except ScrapeError as error:
-            _log.debug("pod %s gave no metrics: %s", target.uid, error)
-            pod.error = str(error)
+        if isinstance(found, ScrapeError):
+            _log.debug("pod %s gave no metrics: %s", target.uid, found)
+            pod.error = str(found)
             return None
-        before, since_s = pod.exposition, pod.read_at_s
-        pod.exposition, pod.read_at_s, pod.error = exposition, now_s, ""
-        if before is None or since_s is None or now_s - since_s > STALE_AFTER_S:
-            return None  # no base line, or one too old to say when it happened
-        return _window(increase(before, exposition), target, since_s, now_s)
+        pod.error = ""
+        answer = _chosen(found, pod.origin, now_s - self._stale_after_s)
+        if not pod.is_news(answer):
+            return None
+        before, since_s = pod.base_line(answer, self._stale_after_s), pod.round_s
+        pod.take(answer, now_s)
+        if before is None:
+            return None
+        return _window(increase(before, answer.exposition), target, since_s, now_s)
+
+
+def _chosen(answers: tuple[Answer, ...], origin: str, not_before_s: float) -> Answer:
+    """The answer of the origin read so far while it is fresh, else the newest of all.
+
+    Clocks of two that read the same pod differ: between them counters would seem to fall.
+    """
+    for answer in answers:
+        if answer.origin == origin and answer.read_at_s >= not_before_s:
+            return answer
+    return max(answers, key=lambda answer: (answer.read_at_s, answer.origin))
 
 
 def _window(grown: Totals, target: Target, start_s: float, end_s: float) -> Window:
@@ -143,14 +165,14 @@ def _window(grown: Totals, target: Target, start_s: float, end_s: float) -> Wind
     )
 
 
-def _freshness(pod: _Pod, now_s: float) -> DataClass:
+def _freshness(pod: _Pod, now_s: float, stale_after_s: float) -> DataClass:
     if pod.read_at_s is None or now_s - pod.read_at_s > ABSENT_AFTER_S:
         return DataClass.ABSENT
-    return DataClass.FRESH if now_s - pod.read_at_s <= STALE_AFTER_S else DataClass.STALE
+    return DataClass.FRESH if now_s - pod.read_at_s <= stale_after_s else DataClass.STALE
 
 
-def _reading(pod: _Pod, now_s: float) -> PodReading:
-    data, seen = _freshness(pod, now_s), pod.exposition
+def _reading(pod: _Pod, now_s: float, stale_after_s: float) -> PodReading:
+    data, seen = _freshness(pod, now_s, stale_after_s), pod.exposition
     if seen is None or data is DataClass.ABSENT:
         return PodReading(data=DataClass.ABSENT, read_at_s=pod.read_at_s, error=pod.error)
     return PodReading(

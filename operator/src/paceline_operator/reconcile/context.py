@@ -11,7 +11,7 @@ from paceline_operator.kube.client import KubeClient
 from paceline_operator.kube.event import EventRecorder
 from paceline_operator.kube.resource import INFERENCE_SERVICE
 from paceline_operator.kube.store import Key, Store
-from paceline_operator.metrics import HttpFetch, Scraper
+from paceline_operator.metrics import Scraper, Source
 from paceline_operator.reconcile.engine_admin import EngineAdmin
 from paceline_operator.reconcile.instruments import Instruments
 from paceline_operator.reconcile.queue import WorkQueue
@@ -25,7 +25,7 @@ class Context:
     Attributes:
         client: Kubernetes.
         engines: Admin ports of engines.
-        fetch: Reads engines' metrics.
+        source: Where engines' metrics are read.
         store: What was last seen of every watched object.
         queue: Objects to look at, and when.
         events: Tells users.
@@ -39,7 +39,7 @@ class Context:
 
     client: KubeClient
     engines: EngineAdmin
-    fetch: HttpFetch
+    source: Source
     store: Store
     queue: WorkQueue[Key]
     events: EventRecorder
@@ -56,7 +56,7 @@ class Context:
         uid = str(service["metadata"].get("uid", ""))
         known = self.sessions.get(key)
         if known is None or (uid and known.uid not in ("", uid)):
-            known = self.sessions[key] = Session(scraper=Scraper(self.fetch))
+            known = self.sessions[key] = Session(scraper=Scraper(self.source))
         known.uid = uid or known.uid
         return known
 

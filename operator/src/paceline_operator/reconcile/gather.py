@@ -36,7 +36,7 @@ from paceline_operator.kube.resource import (
     SERVICE,
 )
 from paceline_operator.kube.store import Key
-from paceline_operator.metrics import SCRAPE_INTERVAL_S, Target
+from paceline_operator.metrics import Target
 from paceline_operator.reconcile import admin_secret, causes
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import EngineError
@@ -238,14 +238,20 @@ def _autoscaler(ctx: Context, key: Key, session: Session, now_s: float) -> str |
 
 async def _measure(ctx: Context, key: Key, session: Session, now_s: float) -> bool:
     """One round of scraping, if one is due."""
-    if now_s - session.scraped_at_s < SCRAPE_INTERVAL_S - 0.05:
+    if now_s - session.scraped_at_s < ctx.source.interval_s - 0.05:
         return False
     fleet = pods.read_pods(_pods(ctx, key))
     deployment = ctx.store.get(DEPLOYMENT, key[0], derive(key[1]))
     is_ours = deployment is not None and is_child(deployment, session.uid, derive(key[1]))
     current = pods.template_hash(deployment if is_ours else None)
     targets = [
-        Target(uid=pod.uid, url=_metrics_url(pod.ip), current=pod.template_hash == current)
+        Target(
+            uid=pod.uid,
+            url=_metrics_url(pod.ip),
+            namespace=key[0],
+            name=pod.name,
+            current=pod.template_hash == current,
+        )
         for pod in fleet
         if pod.ip is not None and not pod.finished
     ]

@@ -20,7 +20,6 @@ from paceline_operator.kube.errors import ForbiddenError, InvalidError, KubeErro
 from paceline_operator.kube.event import Note
 from paceline_operator.kube.resource import DEPLOYMENT, INFERENCE_SERVICE
 from paceline_operator.kube.store import Key
-from paceline_operator.metrics import SCRAPE_INTERVAL_S
 from paceline_operator.reconcile import children, consult, knobs, push, rendering, replica_moves
 from paceline_operator.reconcile.admin_secret import MISSING_RIGHT
 from paceline_operator.reconcile.context import Context
@@ -66,7 +65,7 @@ async def tick(ctx: Context, key: Key) -> float | None:
         await _tell_refusal(ctx, seen, plan.refused)
     _remember(session, seen, plan)
     await _publish(ctx, session, seen, plan)
-    return _delay(session, seen, plan)
+    return _delay(ctx, session, seen, plan)
 
 
 def _remember(session: Session, seen: Observed, plan: Plan) -> None:
@@ -287,8 +286,8 @@ def _show(ctx: Context, seen: Observed, status: InferenceServiceStatus) -> None:
     shown.attain(*labels, ratios)
 
 
-def _delay(session: Session, seen: Observed, plan: Plan) -> float:
-    """Soon while something is under way, at the scraping interval while pods exist."""
+def _delay(ctx: Context, session: Session, seen: Observed, plan: Plan) -> float:
+    """Soon while something is under way, in time for the next round while pods exist."""
     if plan.refused is not None:
         return NAME_TAKEN_S if plan.refused.reason == NAME_TAKEN else IDLE_S
     moves = plan.moves
@@ -301,4 +300,4 @@ def _delay(session: Session, seen: Observed, plan: Plan) -> float:
         or (moves.waiting and seen.drains)
     ):
         return FAST_S
-    return SCRAPE_INTERVAL_S if any(not pod.finished for pod in seen.pods) else IDLE_S
+    return ctx.source.interval_s if any(not pod.finished for pod in seen.pods) else IDLE_S

@@ -1,0 +1,123 @@
+"""Series that a Prometheus server answers with, put together to what each pod reported.
+
+All series of one scrape carry its time, to the digit. A pod that several scrape (two replicas of
+a server, or two jobs) has each series once for every one of them: they are told apart by the
+labels that the server added, which are those of the process' start time beside the engine's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paceline_operator.metrics import names
+from paceline_operator.metrics.errors import ScrapeError
+from paceline_operator.metrics.exposition import Sample, collect
+from paceline_operator.metrics.source import Answer
+
+NAME = "__name__"
+RENAMED = "exported_"
+"""Before the name of an engine's label where the server has one of that name itself."""
+
+Points = Sequence[tuple[float, str]]
+"""Time of each scrape in Unix seconds, and the value, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series.
+
+    Attributes:
+        labels: All of them, the name included.
+        points: What it was in the time that was asked about.
+    """
+
+    labels: Mapping[str, str]
+    points: Points
+
+    def at(self, time_s: float) -> float | None:
+        """Value of the scrape at a time, None where it was not part of that."""
+        return next((float(text) for at, text in reversed(self.points) if at == time_s), None)
+
+
+def read_matrix(body: bytes) -> list[Series]:
+    """Series of an answer to an instant query with a range selector.
+
+    Raises:
+        ScrapeError: It says why there is none, or is no such answer.
+    """
+    try:
+        answer = json.loads(body)
+        if answer["status"] != "success":
+            raise ScrapeError(f"{answer.get('errorType', 'error')}: {answer.get('error', '')}")
+        data = answer["data"]
+        if data["resultType"] != "matrix":
+            raise ScrapeError(f"a {data['resultType']} where a matrix was asked for")
+        return [_series(each) for each in data["result"] if "values" in each]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ScrapeError(f"no answer of a Prometheus server ({type(error).__name__})") from error
+
+
+def _series(each: Mapping[str, Any]) -> Series:
+    labels = {str(name): str(value) for name, value in each["metric"].items()}
+    return Series(labels, [(float(at), str(text)) for at, text in each["values"]])
+
+
+def by_pod(series: Sequence[Series], pod_label: str) -> dict[str, list[Series]]:
+    """Series by the name of their pod."""
+    found: dict[str, list[Series]] = defaultdict(list)
+    for each in series:
+        found[each.labels.get(pod_label, "")].append(each)
+    return found
+
+
+def answers(pod: Sequence[Series]) -> tuple[Answer, ...]:
+    """The last scrape of one pod, by each that scrapes it.
+
+    Raises:
+        ScrapeError: None of them holds an engine's metrics.
+    """
+    found = []
+    error = ScrapeError(f"no {names.START_TIME.full_name} among its series")
+    for start in pod:
+        if start.labels.get(NAME) == names.START_TIME.full_name and start.points:
+            try:
+                found.append(_answer(pod, start))
+            except ScrapeError as unreadable:
+                error = unreadable
+    if not found:
+        raise error
+    return tuple(found)
+
+
+def _answer(pod: Sequence[Series], start: Series) -> Answer:
+    own = {NAME, *names.START_TIME.labels}
+    target = {name: value for name, value in start.labels.items() if name not in own}
+    read_at_s = start.points[-1][0]
+    return Answer(
+        exposition=collect(_samples(pod, target, read_at_s)),
+        read_at_s=read_at_s,
+        origin=",".join(f"{name}={value}" for name, value in sorted(target.items())),
+    )
+
+
+def _samples(
+    pod: Sequence[Series], target: Mapping[str, str], read_at_s: float
+) -> Iterator[Sample]:
+    added = target.items()
+    for each in pod:
+        value = each.at(read_at_s) if added <= each.labels.items() else None
+        if value is not None:
+            yield each.labels.get(NAME, ""), _own(each.labels, target), value
+
+
+def _own(labels: Mapping[str, str], target: Mapping[str, str]) -> dict[str, str]:
+    """The labels that the engine gave."""
+    own = {name: value for name, value in labels.items() if name not in target}
+    for name in target:
+        if RENAMED + name in own:
+            own[name] = own.pop(RENAMED + name)
+    return own

@@ -1,0 +1,187 @@
+"""Asking a Prometheus server over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.window import Counter
+from paceline_operator.metrics import PrometheusServer, PrometheusSource, Scraper, Target, names
+from paceline_operator.metrics.errors import ScrapeError
+from tests.operator.metrics.prometheus_answer import matrix, series
+from tests.operator.metrics.text import EngineText
+
+A, B = (Target(uid=f"uid-{n}", url="", namespace="d", name=f"chat-{n}") for n in "ab")
+
+
+class Server:
+    """Answers each query with what is set, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.body: bytes | None = matrix()
+        self.status = 200
+        self.asked: list[dict[str, str]] = []
+        self.headers: list[Any] = []
+        self.hung = asyncio.Event()
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append({k: str(v) for k, v in (await request.post()).items()})
+        self.headers.append(request.headers)
+        if self.body is None:
+            await self.hung.wait()
+        kind = "application/json" if (self.body or b"").startswith(b"{") else "text/html"
+        return web.Response(body=self.body, status=self.status, content_type=kind)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[tuple[Server, PrometheusServer]]:
+    made, app = Server(), web.Application()
+    app.router.add_post("/under/api/v1/query", made.answer)
+    async with TestServer(app) as running:
+        url = str(running.make_url("/under/"))
+        yield made, PrometheusServer(url=url, interval_s=5.0, timeout_s=0.3)
+        made.hung.set()
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as made:
+        yield made
+
+
+Asked = tuple[Server, PrometheusServer]
+
+
+def engine(tokens: float) -> EngineText:
+    text = EngineText()
+    text.add(names.GENERATION_TOKENS, tokens)
+    return text
+
+
+async def test_one_query_asks_for_all_pods_and_for_what_is_read_alone(
+    server: Asked, session: aiohttp.ClientSession
+) -> None:
+    made, where = server
+    where = replace(where, namespace_label="kubernetes_namespace", pod_label="kubernetes_pod",
+                    matchers={"cluster": 'e"u\\1'})  # fmt: skip
+    dotted = replace(B, name="chat.b")
+    await PrometheusSource(session, where).read((A, dotted), 1234.5)
+    (form,) = made.asked
+    assert (form["time"], form["timeout"]) == ("1234.500", "0.300")
+    query = form["query"]
+    assert query.endswith("}[15s]")
+    assert 'kubernetes_namespace="d"' in query
+    assert r'kubernetes_pod=~"chat-a|chat\\.b"' in query
+    assert r'cluster="e\"u\\1"' in query
+    (wanted,) = re.findall(r'__name__=~"([^"]*)"', query)
+    assert "paceline_engine_time_to_first_token_seconds_bucket" in wanted.split("|")
+    assert "paceline_engine_goodput_requests_total" not in wanted.split("|")
+
+
+async def test_growth_between_two_answers_is_one_slice_of_the_rounds(
+    server: Asked, session: aiohttp.ClientSession
+) -> None:
+    made, where = server
+    scraper = Scraper(PrometheusSource(session, where))
+    made.body = matrix(series(engine(10), 98.0, pod="chat-a"), series(engine(1), 99, pod="chat-b"))
+    await scraper.scrape([A, B], 100.0)
+    made.body = matrix(
+        series(engine(30), 103.0, pod="chat-a"), series(engine(4), 104, pod="chat-b")
+    )
+    scrape = await scraper.scrape([A, B], 105.0)
+    (cut,) = scrape.slices
+    assert (cut.start_s, cut.end_s, cut.pod_seconds) == (100.0, 105.0, 10.0)
+    assert cut.count(Counter.GENERATION_TOKENS) == 23
+    assert scrape.pods["uid-a"].read_at_s == 103.0
+
+
+async def test_the_same_sample_again_is_no_news_and_ages(
+    server: Asked, session: aiohttp.ClientSession
+) -> None:
+    made, where = server
+    scraper = Scraper(PrometheusSource(session, where))
+    made.body = matrix(series(engine(10), 98.0, pod="chat-a"))
+    for now_s in (100.0, 105.0, 113.0):
+        scrape = await scraper.scrape([A], now_s)
+        assert (scrape.slices, scrape.pods["uid-a"].data) == ((), DataClass.FRESH)
+    assert (await scraper.scrape([A], 113.1)).pods["uid-a"].data is DataClass.STALE
+
+
+async def test_of_two_replicas_one_is_read_until_it_is_stale(
+    server: Asked, session: aiohttp.ClientSession
+) -> None:
+    """The clock of the second is ahead: its counters are older than its times say."""
+    made, where = server
+    scraper = Scraper(PrometheusSource(session, where))
+
+    async def ask(now_s: float, first: tuple[float, float], second: tuple[float, float]) -> Any:
+        parts = [
+            series(engine(tokens), at_s, pod="chat-a", replica=str(number))
+            for number, (at_s, tokens) in enumerate((first, second))
+        ]
+        made.body = matrix(*parts)
+        return await scraper.scrape([A], now_s)
+
+    await ask(100.0, (99.0, 50), (98.0, 48))
+    scrape = await ask(105.0, (104.0, 60), (104.5, 55))
+    assert scrape.slices[-1].count(Counter.GENERATION_TOKENS) == 10
+    # The first is away. No base line leads from one to the other.
+    scrape = await ask(120.0, (104.0, 60), (119.0, 200))
+    assert len(scrape.slices) == 1
+    scrape = await ask(125.0, (104.0, 60), (124.0, 206))
+    assert scrape.slices[-1].count(Counter.GENERATION_TOKENS) == 6
+
+
+async def test_a_pod_without_samples_leaves_the_others_alone(
+    server: Asked, session: aiohttp.ClientSession
+) -> None:
+    made, where = server
+    made.body = matrix(series(engine(1), 9.0, pod="chat-a"))
+    found = await PrometheusSource(session, where).read((A, B), 10.0)
+    assert isinstance(found["uid-a"], tuple)
+    assert "no sample of pod chat-b in the last 15 s" in str(found["uid-b"])
+
+
+FAILURES: dict[str, tuple[bytes | None, int, str]] = {
+    "hung": (None, 200, "no answer in 0.3 s"),
+    "a proxy's page": (b"<html>", 502, "answered 502"),
+    "a refusal": (b'{"status":"error","errorType":"bad_data","error":"why"}', 400, "bad_data: why"),
+    "another page": (b"<html>", 200, "no answer of a Prometheus server"),
+    "a refusal in other words": (b'{"message":"no rights"}', 403, "no answer of a Prometheus"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+async def test_a_server_that_fails_is_an_error_of_every_pod(
+    name: str, server: Asked, session: aiohttp.ClientSession
+) -> None:
+    made, where = server
+    made.body, made.status, said = FAILURES[name]
+    found = await PrometheusSource(session, where).read((A, B), 10.0)
+    for error in found.values():
+        assert isinstance(error, ScrapeError)
+        assert said in str(error)
+        assert "/under/api/v1/query" in str(error)
+
+
+async def test_the_token_is_read_anew_and_its_absence_is_an_error(
+    server: Asked, session: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    made, where = server
+    file = tmp_path / "token"
+    source = PrometheusSource(session, replace(where, token_file=file))
+    assert "No such file" in str((await source.read((A,), 1.0))["uid-a"])
+    for token in ("one", "two"):
+        file.write_text(f"{token}\n")
+        await source.read((A,), 1.0)
+    assert [each["Authorization"] for each in made.headers] == ["Bearer one", "Bearer two"]
