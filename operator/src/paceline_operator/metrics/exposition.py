@@ -5,12 +5,12 @@ Load and shape are summed over tiers; latencies that objectives are about never 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
-
-from prometheus_client.parser import text_string_to_metric_families
+from typing import Any
 
 from paceline_operator.autopilot.window import (
     INTERACTIVE,
@@ -25,6 +25,7 @@ from paceline_operator.autopilot.window import (
 )
 from paceline_operator.metrics import names
 from paceline_operator.metrics.errors import ScrapeError
+from paceline_operator.metrics.text_format import Sample, TextReader
 
 COUNTERS = {
     names.REQUESTS_RECEIVED.full_name: Counter.REQUESTS_RECEIVED,
@@ -61,21 +62,7 @@ _GAUGES = {
     names.TUNABLES_REVISION.full_name,
     names.START_TIME.full_name,
 }
-_CLASSES = frozenset(StepClass)
-WANTED = frozenset(
-    (
-        *COUNTERS,
-        *_GAUGES,
-        *(f"{name}_{part}" for name in HISTOGRAMS for part in ("bucket", "sum")),
-        names.STEP_MOMENTS.full_name,
-        names.SLO_SAMPLES.full_name,
-        names.CACHE_CONFIG.full_name,
-    )
-)
-"""Names of all samples that are read."""
-
-Sample = tuple[str, Mapping[str, str], float]
-"""Name, labels and value."""
+_CLASSES = {step_class.value: step_class for step_class in StepClass}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +114,7 @@ def parse(text: str) -> Exposition:
     Raises:
         ScrapeError: The text is not in the exposition format, or no engine's.
     """
-    return collect(_samples(text))
+    return collect(_reader.samples(text))
 
 
 def collect(samples: Iterable[Sample]) -> Exposition:
@@ -139,88 +126,77 @@ def collect(samples: Iterable[Sample]) -> Exposition:
     collected = _Collected()
     try:
         for name, labels, value in samples:
-            if name in WANTED:
-                collected.add(name, labels, value)
+            place = _PLACES.get(name)
+            if place is not None:
+                if not isfinite(value):
+                    raise ValueError(f"{name} is {value}")
+                add, role = place
+                add(collected, role, labels, value)
+        found = collected.exposition()
     except (ValueError, KeyError, OverflowError) as error:
         raise ScrapeError(f"not readable as engine metrics: {error}") from error
     if not collected.gauges:
         raise ScrapeError("the answer holds no engine metrics")
-    return collected.exposition()
-
-
-def _samples(text: str) -> Iterator[Sample]:
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            yield sample.name, sample.labels, sample.value
+    return found
 
 
 class _Collected:
-    """Samples sorted into place while the text is read."""
+    """Samples sorted into place while they are read; each kind has a method that adds one."""
 
     def __init__(self) -> None:
         self.gauges: dict[str, float] = {}
         self._by_tier: dict[tuple[str, str], float] = {}
         self._counters: dict[Counter, float] = {}
-        self._histograms: dict[str, _Buckets] = {}
+        self._buckets: dict[tuple[Latency, str], dict[str, float]] = {}
+        self._sums: dict[tuple[Latency, str], float] = {}
         self._terms: dict[StepClass, dict[str, float]] = {}
         self._slo: dict[str, SloCounts] = {}
         self._capacity: int | None = None
 
-    def add(self, name: str, labels: Mapping[str, str], value: float) -> None:
-        if not isfinite(value):
-            raise ValueError(f"{name} is {value}")
-        if name in _GAUGES:
-            self._add_gauge(name, labels.get("tier"), value)
-        elif name in COUNTERS:
-            counter = COUNTERS[name]
-            self._counters[counter] = self._counters.get(counter, 0.0) + value
-        elif name == names.STEP_MOMENTS.full_name:
-            self._add_moment(labels, value)
-        elif name == names.SLO_SAMPLES.full_name:
-            self._add_slo(labels, value)
-        elif name == names.CACHE_CONFIG.full_name:
-            self._capacity = int(labels["block_size"]) * int(labels["num_gpu_blocks"])
-        else:
-            self._add_histogram(name, labels, value)
-
-    def _add_gauge(self, name: str, tier: str | None, value: float) -> None:
+    def add_gauge(self, name: str, labels: Mapping[str, str], value: float) -> None:
         self.gauges[name] = self.gauges.get(name, 0.0) + value
+        tier = labels.get("tier")
         if tier is not None:
             self._by_tier[name, tier] = self._by_tier.get((name, tier), 0.0) + value
 
-    def _add_moment(self, labels: Mapping[str, str], value: float) -> None:
-        if labels["class"] in _CLASSES:  # a newer engine may know more of them
-            terms = self._terms.setdefault(StepClass(labels["class"]), {})
+    def add_counter(self, role: Counter, _: Mapping[str, str], value: float) -> None:
+        self._counters[role] = self._counters.get(role, 0.0) + value
+
+    def add_moment(self, _: None, labels: Mapping[str, str], value: float) -> None:
+        step_class = _CLASSES.get(labels["class"])
+        if step_class is not None:  # a newer engine may know more of them
+            terms = self._terms.setdefault(step_class, {})
             terms[labels["term"]] = terms.get(labels["term"], 0.0) + value
 
-    def _add_slo(self, labels: Mapping[str, str], value: float) -> None:
+    def add_slo(self, _: None, labels: Mapping[str, str], value: float) -> None:
         # An engine that does not say which metric and tier has counted for no known objective.
         metric, tier = labels.get("metric", ""), labels.get("tier", INTERACTIVE)
         key = slo_key(labels["slo"], metric, int(float(labels["target_ms"])), tier)
         counts = SloCounts(good=value) if labels["outcome"] == "good" else SloCounts(bad=value)
         self._slo[key] = self._slo.get(key, SloCounts()) + counts
 
-    def _add_histogram(self, name: str, labels: Mapping[str, str], value: float) -> None:
-        base, _, suffix = name.rpartition("_")
-        latency = HISTOGRAMS.get(base)
-        if latency is None:
-            return
-        judged = latency in JUDGED
-        tier = labels.get("tier", INTERACTIVE) if judged else INTERACTIVE
-        self._histograms.setdefault(tier, _Buckets()).add(latency, suffix, labels, value)
+    def add_capacity(self, _: None, labels: Mapping[str, str], __: float) -> None:
+        self._capacity = int(labels["block_size"]) * int(labels["num_gpu_blocks"])
+
+    def add_bucket(self, role: Latency, labels: Mapping[str, str], value: float) -> None:
+        counts = self._buckets.setdefault((role, _tier(role, labels)), {})
+        edge = labels["le"]
+        counts[edge] = counts.get(edge, 0.0) + value
+
+    def add_sum(self, role: Latency, labels: Mapping[str, str], value: float) -> None:
+        key = role, _tier(role, labels)
+        self._sums[key] = self._sums.get(key, 0.0) + value
 
     def exposition(self) -> Exposition:
-        none = _Buckets()
-        steps = {
-            step_class: Moments(tuple(terms.get(term, 0.0) for term in TERMS))
-            for step_class, terms in self._terms.items()
-        }
         return Exposition(
             totals=Totals(
                 counters=self._counters,
-                histograms=self._histograms.get(INTERACTIVE, none).histograms(),
-                batch=self._histograms.get(BATCH, none).histograms(),
-                steps=steps,
+                histograms=self._histograms(INTERACTIVE),
+                batch=self._histograms(BATCH),
+                steps={
+                    step_class: Moments(tuple(terms.get(term, 0.0) for term in TERMS))
+                    for step_class, terms in self._terms.items()
+                },
                 slo=self._slo,
             ),
             gauges=self.gauges,
@@ -228,31 +204,53 @@ class _Collected:
             kv_capacity_tokens=self._capacity,
         )
 
-
-class _Buckets:
-    """Histograms of one tier while the text is read."""
-
-    def __init__(self) -> None:
-        self._cumulative: dict[Latency, dict[float, float]] = {}
-        self._sums: dict[Latency, float] = {}
-
-    def add(self, latency: Latency, suffix: str, labels: Mapping[str, str], value: float) -> None:
-        if suffix == "sum":
-            self._sums[latency] = self._sums.get(latency, 0.0) + value
-        elif suffix == "bucket":
-            edges = self._cumulative.setdefault(latency, {})
-            edge = float(labels["le"])
-            edges[edge] = edges.get(edge, 0.0) + value
-
-    def histograms(self) -> dict[Latency, Histogram]:
+    def _histograms(self, tier: str) -> dict[Latency, Histogram]:
         return {
-            latency: _histogram(cumulative, self._sums.get(latency, 0.0))
-            for latency, cumulative in self._cumulative.items()
+            role: _histogram(counts, self._sums.get((role, of), 0.0))
+            for (role, of), counts in self._buckets.items()
+            if of == tier
         }
 
 
-def _histogram(cumulative: Mapping[float, float], total: float) -> Histogram:
-    edges = sorted(cumulative)
-    steps = (cumulative[high] - cumulative[low] for low, high in pairwise(edges))
-    counts = (cumulative[edges[0]], *steps) if edges else ()
-    return Histogram(tuple(edges), counts, total)
+def _tier(role: Latency, labels: Mapping[str, str]) -> str:
+    return labels.get("tier", INTERACTIVE) if role in JUDGED else INTERACTIVE
+
+
+def _histogram(cumulative: Mapping[str, float], total: float) -> Histogram:
+    edges = _edges(tuple(cumulative))
+    ordered = [cumulative[text] for text in edges.texts]
+    steps = (high - low for low, high in pairwise(ordered))
+    return Histogram(edges.values, (ordered[0], *steps), total)
+
+
+@dataclass(frozen=True, slots=True)
+class _Edges:
+    """Upper bounds, increasing, and how they are written."""
+
+    values: tuple[float, ...]
+    texts: tuple[str, ...]
+
+
+@lru_cache(maxsize=256)
+def _edges(texts: tuple[str, ...]) -> _Edges:
+    """All pods of all fleets share the few sets of edges that there are."""
+    found = sorted({float(text): text for text in texts}.items())
+    if len(found) < len(texts):
+        raise ValueError("an edge in two spellings")
+    return _Edges(tuple(value for value, _ in found), tuple(text for _, text in found))
+
+
+_Add = Callable[[_Collected, Any, Mapping[str, str], float], None]
+_PLACES: Mapping[str, tuple[_Add, object]] = {
+    **{name: (_Collected.add_counter, role) for name, role in COUNTERS.items()},
+    **{f"{name}_bucket": (_Collected.add_bucket, role) for name, role in HISTOGRAMS.items()},
+    **{f"{name}_sum": (_Collected.add_sum, role) for name, role in HISTOGRAMS.items()},
+    **{name: (_Collected.add_gauge, name) for name in _GAUGES},
+    names.STEP_MOMENTS.full_name: (_Collected.add_moment, None),
+    names.SLO_SAMPLES.full_name: (_Collected.add_slo, None),
+    names.CACHE_CONFIG.full_name: (_Collected.add_capacity, None),
+}
+WANTED = frozenset(_PLACES)
+"""Names of all samples that are read."""
+
+_reader = TextReader(WANTED)

@@ -15,8 +15,9 @@ from typing import Any
 
 from paceline_operator.metrics import names
 from paceline_operator.metrics.errors import ScrapeError
-from paceline_operator.metrics.exposition import Sample, collect
+from paceline_operator.metrics.exposition import collect
 from paceline_operator.metrics.source import Answer
+from paceline_operator.metrics.text_format import Sample
 
 NAME = "__name__"
 RENAMED = "exported_"
