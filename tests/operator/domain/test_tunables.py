@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline_operator.api.v1alpha1 import Slo, SloMetric
-from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.fleet import PodTunables, Tunables
 from paceline_operator.domain import tunables
 from paceline_operator.domain.tunables import Agreed
 from tests.support.fleet import spec
@@ -99,3 +99,31 @@ def test_the_mark_of_objectives_ignores_what_engines_do_not_count() -> None:
     other = (SLOS[0].model_copy(update={"target_ms": 400}),)
     assert tunables.objectives_digest(SLOS) == tunables.objectives_digest(wider)
     assert tunables.objectives_digest(SLOS) != tunables.objectives_digest(other)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, True),
+        ({"revision": 6}, False),
+        ({"effective": 2048}, False),
+        ({"running_seqs": 64}, False),
+        ({"effective": 500, "step": 16}, True),
+        ({"effective": 256, "ceiling": 256}, True),
+        ({"effective": 640, "floor": 640}, True),
+        ({"running_seqs": 16, "running_ceiling": 16}, True),
+    ],
+    ids=[
+        "as agreed", "older revision", "old budget under the new revision", "old running cap",
+        "rounded to its step", "at its ceiling", "at its floor", "at its own running ceiling",
+    ],
+)  # fmt: skip
+def test_an_engine_runs_with_values_only_where_it_reports_them(
+    more: dict[str, int], expected: bool
+) -> None:
+    given: dict[str, int] = {
+        "effective": 512, "floor": 48, "ceiling": 2048, "step": 16, "running_seqs": 32,
+        "running_ceiling": 64, "revision": 7, **more,
+    }  # fmt: skip
+    agreed = Agreed(7, Tunables(max_num_batched_tokens=512, max_num_running_seqs=32))
+    assert tunables.runs_with(PodTunables(**given), agreed) is expected

@@ -345,5 +345,15 @@ def test_a_drain_that_is_to_be_undone_is_under_way() -> None:
     assert found.message.endswith("taken back into service: c")
 
 
+def test_engines_that_ignore_live_values_are_told_last() -> None:
+    found = verdicts.reconciling(sight(wanted=1, pods=(A,), deaf=("a", "b")))
+    assert found is not None
+    assert found.reason == "TunablesNotTaken"
+    assert found.message.endswith("not taken by: a, b")
+    starting = verdicts.reconciling(sight(wanted=2, pods=(A, STARTING), deaf=("a",)))
+    assert starting is not None
+    assert starting.reason == "PodsStarting"
+
+
 def test_every_condition_has_a_verdict_on_the_first_pass() -> None:
     assert len(verdicts.verdicts(sight())) == 6

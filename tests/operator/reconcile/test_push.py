@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
@@ -48,3 +49,23 @@ async def test_an_engine_that_refuses_is_asked_ever_less_often() -> None:
     engines.refuses = False
     assert await push(ctx, session, AGREED, (A,), NOW_S) == 1
     assert session.waits == {}
+
+
+class Ignoring(ObedientEngines):
+    """Engines that acknowledge a revision and go on with the old values."""
+
+    @override
+    async def set_tunables(self, ip: str, token: str, body: Mapping[str, Any]) -> PodTunables:
+        taken = await super().set_tunables(ip, token, body)
+        return replace(taken, effective=2 * taken.effective)
+
+
+async def test_an_engine_that_accepts_and_ignores_is_asked_ever_less_often_and_told() -> None:
+    ctx = made_context(FailingApi(), Ignoring(), NoMetrics())
+    session, found, told = ctx.session(KEY), [], []
+    for _ in range(4):
+        assert await push(ctx, session, AGREED, (A,), NOW_S) == 0
+        found.append(session.waits[A.incarnation][1] - NOW_S)
+        told.append(session.deaf((A,)))
+    assert found == [1.0, 2.0, 4.0, 8.0]
+    assert told == [(), (), (A.name,), (A.name,)]

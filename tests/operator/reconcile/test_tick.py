@@ -82,7 +82,7 @@ class FailingApi(KubeClient):
 
 
 class ObedientEngines(EngineAdmin):
-    """Engines that take every revision."""
+    """Engines that take every revision, and its values where they come with it."""
 
     def __init__(self) -> None:
         self.taken: list[int] = []
@@ -90,7 +90,12 @@ class ObedientEngines(EngineAdmin):
     @override
     async def set_tunables(self, ip: str, token: str, body: Mapping[str, Any]) -> PodTunables:
         self.taken.append(body["revision"])
-        return replace(REPORT, revision=body["revision"])
+        return replace(
+            REPORT,
+            revision=body["revision"],
+            effective=body.get("maxNumBatchedTokens", REPORT.effective),
+            running_seqs=body.get("maxNumRunningSeqs", REPORT.running_seqs),
+        )
 
 
 @pytest.fixture

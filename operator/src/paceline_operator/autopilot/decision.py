@@ -67,6 +67,7 @@ class Reason(StrEnum):
     AT_CEILING = "AtCeiling"
     NOT_PROVEN = "NotProven"
     AT_FLOOR = "AtFloor"
+    NOT_TAKEN = "NotTaken"
     ITL_NOT_HELD = "ItlNotHeld"
     AT_MAXIMUM = "AtMaximum"
     AT_MINIMUM = "AtMinimum"

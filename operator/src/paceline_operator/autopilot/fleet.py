@@ -128,6 +128,19 @@ class FleetObservation:
         """Pods that will serve but do not yet."""
         return tuple(p for p in self.pods if not p.ready and not p.draining)
 
+    @property
+    def unheeded(self) -> tuple[PodObservation, ...]:
+        """Pods that serve with a larger budget than wanted: what they measure is not its doing."""
+        wanted = self.desired_tunables
+        if wanted is None:
+            return ()
+        return tuple(
+            pod
+            for pod in self.serving
+            if (report := pod.tunables) is not None
+            and report.effective - report.step >= wanted.max_num_batched_tokens >= report.floor
+        )
+
     def since(self, start_s: float) -> Window:
         """Everything measured in slices that begin at or after `start_s`."""
         return spanning(w for w in self.slices if w.start_s >= start_s - 1e-6)

@@ -102,11 +102,9 @@ def itl_feedback(s: Situation) -> Move | None:
     target, now = s.itl_target_ms, s.knobs.max_num_batched_tokens
     if target is None or s.cause is Cause.NONE:
         return None
-    if s.cause is Cause.UNKNOWN:
-        text = "ITL is missed, but no kind of engine step explains it; the budget would not help."
-        return hold(s, Reason.ITL_UNEXPLAINED, text)
-    if s.stance.budget is not BudgetMove.LOWER:
-        return hold(s, Reason.ITL_DECODE_BOUND, _decode_text(s) + " Only replicas can help.")
+    beside = _beside_the_budget(s)
+    if beside is not None:
+        return beside
     budget = s.ladder().down(CUT_FACTOR * now)
     if budget >= now:
         text = "ITL is missed at the smallest budget; nothing is left to cut."
@@ -119,6 +117,19 @@ def itl_feedback(s: Situation) -> Move | None:
     message = f"Budget {now} -> {budget}: ITL is missed in steps with prompt tokens."
     memory = replace(s.memory, margin=margin)
     return budget_move(s, budget, Reason.ITL_PREFILL_BOUND, message, memory=memory)
+
+
+def _beside_the_budget(s: Situation) -> Move | None:
+    """A hold where a smaller budget would not help, None where it would."""
+    if s.cause is Cause.UNKNOWN:
+        text = "ITL is missed, but no kind of engine step explains it; the budget would not help."
+        return hold(s, Reason.ITL_UNEXPLAINED, text)
+    if s.stance.budget is not BudgetMove.LOWER:
+        return hold(s, Reason.ITL_DECODE_BOUND, _decode_text(s) + " Only replicas can help.")
+    if s.fleet.unheeded:
+        names = ", ".join(pod.name for pod in s.fleet.unheeded)
+        return hold(s, Reason.NOT_TAKEN, f"ITL is missed, but larger budgets are used by {names}.")
+    return None
 
 
 def restore(s: Situation) -> Move | None:

@@ -106,13 +106,15 @@ def _lowers(before: Tunables, after: Tunables) -> bool:
 def _trimmed(s: Situation) -> Memory:
     """Integral feedback on the margin, only where the budget is what shapes ITL.
 
-    Frozen while anything else limits: stale data, a squeeze, few steps, or a budget that
-    lies well below the cap.
+    Frozen while anything else limits: stale data, a squeeze, few steps, engines that work with
+    a larger budget, or a budget that lies well below the cap.
     """
     memory, cap = s.memory, s.cap
     elapsed_s = min(60.0, s.now_s - (memory.margin_at_s or s.now_s))
     memory = replace(memory, margin_at_s=s.now_s)
     if s.data is not DataClass.FRESH or cap is None or memory.squeezed_seqs is not None:
+        return memory
+    if s.fleet.unheeded:
         return memory
     window, now = s.since_change, s.knobs.max_num_batched_tokens
     if not _NEAR_CAP * cap <= now <= cap / _NEAR_CAP or not window.count(Counter.STEPS_AT_BUDGET):

@@ -74,6 +74,20 @@ def parse(content: str | None) -> Agreed | None:
         return None
 
 
+def runs_with(report: PodTunables, agreed: Agreed) -> bool:
+    """Whether an engine says that it runs with the agreed values, as far as it can.
+
+    The revision alone proves nothing: an engine may acknowledge a change and ignore it.
+    """
+    knobs = agreed.knobs
+    budget = min(report.ceiling, max(report.floor, knobs.max_num_batched_tokens))
+    return (
+        report.revision == agreed.revision
+        and abs(report.effective - budget) < report.step
+        and report.running_seqs == min(report.running_ceiling, knobs.max_num_running_seqs)
+    )
+
+
 def objectives_digest(slos: tuple[Slo, ...]) -> str:
     """Mark of what engines count: the same for objectives that are the same to them."""
     return digest([_slo(each) for each in slos])

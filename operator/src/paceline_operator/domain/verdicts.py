@@ -40,6 +40,7 @@ class Sight:
         yielded: Knob -> writer it has yielded to.
         strays: Pods that somebody else drains.
         strayed: Pods that somebody else drained lately.
+        deaf: Pods whose engine again and again does not take live values.
         contested: Children that somebody else changes again and again, and who.
         tick: What the autopilot said, None where it did not run.
         settling: Whether the process took over so lately that not knowing is no news.
@@ -63,6 +64,7 @@ class Sight:
     yielded: Mapping[str, str] = field(default_factory=dict)
     strays: tuple[str, ...] = ()
     strayed: tuple[str, ...] = ()
+    deaf: tuple[str, ...] = ()
     contested: tuple[str, ...] = ()
     tick: Tick | None = None
     settling: bool = False
@@ -181,7 +183,7 @@ def stalled(sight: Sight) -> Verdict | None:
 
 def reconciling(sight: Sight) -> Verdict | None:
     """What is under way, if anything."""
-    return _moving(sight) or _short(sight)
+    return _moving(sight) or _short(sight) or _unheard(sight)
 
 
 def _moving(sight: Sight) -> Verdict | None:
@@ -206,6 +208,15 @@ def _short(sight: Sight) -> Verdict | None:
         past = "; until then the Service leads to the engines" if sight.proxy_awaited else ""
         return Verdict(TRUE, "ProxyStarting", f"the proxy is not ready yet{past}")
     return None
+
+
+def _unheard(sight: Sight) -> Verdict | None:
+    if not sight.deaf:
+        return None
+    text = (
+        f"sent again, once a minute at most; live values are not taken by: {', '.join(sight.deaf)}"
+    )
+    return Verdict(TRUE, "TunablesNotTaken", text)
 
 
 def metrics_fresh(sight: Sight) -> Verdict:

@@ -85,13 +85,13 @@ def wanted(tick: Tick | None) -> Tunables | None:
 
 
 def behind(seen: Observed, agreed: Agreed) -> tuple[PodView, ...]:
-    """Pods whose engine has reported another revision, and has not just refused one."""
+    """Pods whose engine reports other values, and has not just refused or ignored these."""
     return tuple(
         pod
         for pod in seen.pods
         if pod.live and pod.ip is not None
         and (report := seen.reports.get(pod.uid)) is not None
-        and report.revision != agreed.revision
+        and not tunables.runs_with(report, agreed)
         and seen.now_s >= seen.waits.get(pod.uid, 0.0)
     )  # fmt: skip
 
@@ -102,7 +102,7 @@ def budget_status(seen: Observed, agreed: Agreed | None) -> BudgetStatus:
         return seen.status.budget
     ready = [pod for pod in seen.pods if pod.live and pod.ready]
     reports = [seen.reports[pod.uid] for pod in ready if pod.uid in seen.reports]
-    acknowledged = [each for each in reports if each.revision == agreed.revision]
+    acknowledged = [each for each in reports if tunables.runs_with(each, agreed)]
     stored = seen.status.budget
     if seen.is_settling and len(reports) < len(ready) and stored.revision == agreed.revision:
         return stored  # engines that have not answered this process yet did answer the last

@@ -43,5 +43,9 @@ async def _one(ctx: Context, session: Session, agreed: Agreed, pod: PodView, now
         log.info("pod %s did not take revision %d: %s", pod.name, agreed.revision, error)
         return False
     session.reports[pod.incarnation] = report
+    if not tunables.runs_with(report, agreed):
+        log.warning("pod %s accepted revision %d and ignored it", pod.name, agreed.revision)
+        session.wait(pod.incarnation, now_s)
+        return False
     session.waits.pop(pod.incarnation, None)
-    return report.revision == agreed.revision
+    return True

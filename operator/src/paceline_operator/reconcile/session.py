@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from paceline_operator.domain import contest
 from paceline_operator.domain.ownership import Write
 from paceline_operator.domain.pinned import Pinned
 from paceline_operator.domain.pod_event import PodEvent
-from paceline_operator.domain.pods import Problem
+from paceline_operator.domain.pods import PodView, Problem
 from paceline_operator.kube.client import Object
 from paceline_operator.metrics import Scrape, Scraper
 from paceline_operator.reconcile.engine_admin import EngineError, RefusedError
@@ -23,6 +23,8 @@ FIRST_WAIT_S = 1.0
 SETTLE_S = 60.0
 """What a process that took over cannot know yet, it leaves as it was for this long."""
 MAX_WAIT_S = 60.0
+TOLD_AFTER_TRIES = 3
+"""A push fails now and then; what fails this often in a row is told."""
 STRAYED_S = 600.0
 """How long the status tells of somebody else's drain."""
 
@@ -107,6 +109,13 @@ class Session:
         """Leave a pod that did not take live values alone for a while, longer each time."""
         count = self.waits.get(incarnation, (0, 0.0))[0]
         self.waits[incarnation] = (count + 1, now_s + min(MAX_WAIT_S, FIRST_WAIT_S * 2**count))
+
+    def deaf(self, pods: Iterable[PodView]) -> tuple[str, ...]:
+        """Names of pods that again and again do not take live values."""
+        tries = {incarnation: count for incarnation, (count, _) in self.waits.items()}
+        return tuple(
+            sorted(pod.name for pod in pods if tries.get(pod.incarnation, 0) >= TOLD_AFTER_TRIES)
+        )
 
     def inherit(self, now_s: float) -> None:
         """Go on from the status of an earlier process; it may have written just now."""

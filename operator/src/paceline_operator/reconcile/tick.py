@@ -246,6 +246,7 @@ def _sight(session: Session, seen: Observed, plan: Plan) -> Sight:
         yielded=plan.yielded,
         strays=tuple(pod.name for pod in plan.strays),
         strayed=session.strayed(seen.now_s),
+        deaf=session.deaf(pod for pod in seen.pods if pod.live),
         contested=contest.told(session.contests, children.KINDS, seen.now_s),
         tick=_told(session, plan.tick),
         settling=seen.is_settling,

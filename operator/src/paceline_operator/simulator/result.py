@@ -63,6 +63,7 @@ class Result:
         length_s: Time simulated.
         samples: One for each scrape.
         moves: In order.
+        pushes: Pushes of live values, those that failed included.
     """
 
     outcomes: Sequence[Outcome]
@@ -72,6 +73,7 @@ class Result:
     length_s: float
     samples: Sequence[Sample]
     moves: Sequence[Move]
+    pushes: int = 0
 
     def of_knob(self, knob: Knob) -> list[Move]:
         """Moves of one knob."""

@@ -11,6 +11,7 @@ from paceline_operator.simulator.fleet.actuation import Actuation
 from paceline_operator.simulator.fleet.agenda import Agenda
 from paceline_operator.simulator.fleet.clients import Clients
 from paceline_operator.simulator.fleet.faults import (
+    Autoscaled,
     Fault,
     Faults,
     NoRoom,
@@ -25,6 +26,8 @@ from paceline_operator.simulator.generator import Generator
 from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.result import Result, Sample
 from paceline_operator.simulator.scoring.outcome import UNFINISHED
+
+AUTOSCALER_EVERY_S = 15.0
 
 
 def simulate(
@@ -131,6 +134,8 @@ class World:
                 at(fault.at_s, partial(fleet.kill, fault))
             case ScaleWritten():
                 at(fault.at_s, partial(fleet.write_scale, fault.replicas, fault.manager))
+            case Autoscaled():
+                at(fault.start_s, partial(self._autoscale, fault))
             case OperatorAway():
                 at(fault.start_s, self._actuation.leave)
                 at(fault.end_s, self._actuation.resume)
@@ -141,6 +146,12 @@ class World:
                 at(fault.end_s, fleet.pace_all)
             case _:
                 pass
+
+    def _autoscale(self, fault: Autoscaled, now_s: float) -> None:
+        if fault.holds(now_s):
+            if self._fleet.scale != fault.replicas:
+                self._fleet.write_scale(fault.replicas, fault.name, now_s)
+            self._agenda.at(now_s + AUTOSCALER_EVERY_S, partial(self._autoscale, fault))
 
     def _result(self, now_s: float) -> Result:
         fleet, ledger = self._fleet, self._clients.ledger
@@ -155,4 +166,5 @@ class World:
             length_s=now_s - BEGIN_S,
             samples=self._samples,
             moves=self._actuation.moves,
+            pushes=self._actuation.pushes,
         )

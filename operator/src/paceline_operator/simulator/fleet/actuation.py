@@ -78,6 +78,7 @@ class Actuation:
         self._is_away = False
         self._looks_s = -inf
         self._writers: tuple[ownership.Write, ...] = ()
+        self._autoscaler: tuple[str | None, float] = None, -inf
         self.target = fleet.scale
         self.agreed = fleet.starting
         self.moves: list[Move] = []
@@ -90,6 +91,11 @@ class Actuation:
         )
         self._retry_drain_s = 0.0
         self._is_scaling = False
+
+    @property
+    def pushes(self) -> int:
+        """Pushes of live values by the operator that works now."""
+        return self._pushes.sent
 
     def leave(self, _now_s: float) -> None:
         """The process ends."""
@@ -109,7 +115,8 @@ class Actuation:
         if self._is_away:
             return
         if self._controller.next_due_s < inf:
-            self._scraper.round(self._fleet.pods, now_s)
+            listed = [pod.view(now_s) for pod in self._fleet.pods]
+            self._scraper.round(listed, self._fleet.delivering(now_s), now_s)
         self._pass(now_s, is_measured=True)
 
     def _look(self, now_s: float) -> None:
@@ -137,16 +144,24 @@ class Actuation:
 
     def _yielded(self, now_s: float) -> dict[str, str]:
         """Notes foreign writes; returns the writer that replicas are left to."""
-        fleet = self._fleet
-        if fleet.writer is None and not self._writers:
+        fleet, autoscaler = self._fleet, self._autoscaler_seen(now_s)
+        if fleet.writer is None and not self._writers and autoscaler is None:
             return {}
         self._writers, new = ownership.noted(self._writers, fleet.writer, fleet.scale, now_s)
-        fighter = ownership.fighter(self._writers, now_s)
+        fighter = autoscaler or ownership.fighter(self._writers, now_s)
         if new is not None and isinstance(self._controller, Remembering):
             self._controller.disturbed(now_s)
         if new is not None or fighter is not None:
             self.target = fleet.scale
         return {} if fighter is None else {Knob.REPLICAS.value: fighter}
+
+    def _autoscaler_seen(self, now_s: float) -> str | None:
+        """One that targets the Deployment, or did lately."""
+        found = self._faults.autoscaler(now_s)
+        if found is not None:
+            self._autoscaler = found, now_s
+        name, seen_s = self._autoscaler
+        return name if now_s - seen_s <= ownership.WINDOW_S else None
 
     def _drains(self, now_s: float) -> dict[str, scale_in.DrainState]:
         return {

@@ -65,6 +65,27 @@ class PushesIgnored(PodSpell):
     __slots__ = ()
 
 
+class ValuesKept(PodSpell):
+    """Engines acknowledge live values, and go on with the old ones, which they report."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesLinger(Spell):
+    """The last values of a pod that is gone are delivered on, for `linger_s`."""
+
+    linger_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Autoscaled(Spell):
+    """An autoscaler targets the Deployment and writes replicas, every 15 s."""
+
+    replicas: int
+    name: str = "HorizontalPodAutoscaler somebody"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterSkewed(Spell):
     """The router sends a share of all requests to the oldest pod it knows."""
@@ -155,6 +176,16 @@ class Faults:
         if not self._skewed:
             return None
         return max((fault.share for fault in self._skewed if fault.holds(now_s)), default=None)
+
+    def autoscaler(self, now_s: float) -> str | None:
+        """Kind and name of an autoscaler that targets the Deployment, None without one."""
+        found = (f.name for f in self.all if isinstance(f, Autoscaled) and f.holds(now_s))
+        return next(found, None)
+
+    def lingers_s(self, now_s: float) -> float:
+        """How long the series of a pod that is gone are delivered."""
+        found = (f.linger_s for f in self.all if isinstance(f, SeriesLinger) and f.holds(now_s))
+        return max(found, default=0.0)
 
     def room(self, now_s: float) -> float:
         """Pods that the nodes hold."""

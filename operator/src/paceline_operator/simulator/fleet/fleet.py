@@ -54,6 +54,7 @@ class Fleet:
         self._ended = ended
         self._made = 0
         self._gone_seconds = 0.0
+        self._gone: list[tuple[Pod, float]] = []
         self.pods: list[Pod] = []
         self.routed: list[Pod] = []
         self.scale = config.initial_replicas
@@ -173,6 +174,7 @@ class Fleet:
         if pod not in self.pods:
             return
         self.pods.remove(pod)
+        self._gone.append((pod, now_s))
         self._gone_seconds += now_s - pod.created_s
         self._list_routed()
         self.place(now_s)
@@ -208,6 +210,12 @@ class Fleet:
             return
         self.cut += pod.end_requests(FAILED, now_s)
         self._remove(pod, now_s)
+
+    def delivering(self, now_s: float) -> list[Pod]:
+        """Pods whose series there are: all, and those that are gone while their series linger."""
+        linger_s = self._faults.lingers_s(now_s)
+        self._gone = [(pod, at_s) for pod, at_s in self._gone if now_s - at_s < linger_s]
+        return [*self.pods, *(pod for pod, _ in self._gone)]
 
     @property
     def num_open(self) -> int:

@@ -6,9 +6,9 @@ from functools import partial
 from math import inf
 
 from paceline_operator.autopilot.fleet import PodTunables
-from paceline_operator.domain.tunables import Agreed
+from paceline_operator.domain.tunables import Agreed, runs_with
 from paceline_operator.simulator.fleet.agenda import Agenda
-from paceline_operator.simulator.fleet.faults import Faults, PushesIgnored
+from paceline_operator.simulator.fleet.faults import Faults, PushesIgnored, ValuesKept
 from paceline_operator.simulator.fleet.fleet import Fleet
 from paceline_operator.simulator.fleet.pods import Pod
 from paceline_operator.simulator.generator import Generator
@@ -29,6 +29,7 @@ class Pushes:
 
     Attributes:
         reports: UID -> what an engine reported last.
+        sent: Pushes so far.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Pushes:
         self._delay_s = delay_s
         self._waits: dict[str, tuple[int, float]] = {}
         self.reports: dict[str, PodTunables] = {}
+        self.sent = 0
 
     def ask(self, now_s: float) -> None:
         """Asks engines that are ready and have not said yet what they run with."""
@@ -53,6 +55,7 @@ class Pushes:
     def send(self, agreed: Agreed, now_s: float) -> bool:
         """Sends values to engines that report others; returns whether there were any."""
         behind = [pod for pod in self._fleet.pods if self._is_behind(pod, agreed, now_s)]
+        self.sent += len(behind)
         for pod in behind:
             tries = self._waits.get(pod.uid, (0, 0.0))[0]
             self._waits[pod.uid] = tries, inf
@@ -62,32 +65,43 @@ class Pushes:
 
     def _is_behind(self, pod: Pod, agreed: Agreed, now_s: float) -> bool:
         report = self.reports.get(pod.uid)
-        if report is None or report.revision == agreed.revision or not pod.is_live:
+        if report is None or runs_with(report, agreed) or not pod.is_live:
             return False
         return self._waits.get(pod.uid, (0, 0.0))[1] <= now_s
 
     def _arrive(self, pod: Pod, agreed: Agreed, now_s: float) -> None:
         loss = self._faults.push_loss(pod.number, now_s)
         if not pod.answers(now_s) or (loss and self._generator.random() < loss):
-            tries = self._waits[pod.uid][0]
-            self._waits[pod.uid] = tries + 1, now_s + min(MAX_WAIT_S, FIRST_WAIT_S * 2.0**tries)
+            self._wait(pod, now_s)
             return
         if self._faults.hits(PushesIgnored, pod.number, now_s):
             pod.pretend(agreed.knobs, agreed.revision)
+        elif self._faults.hits(ValuesKept, pod.number, now_s):
+            pod.revision = agreed.revision
         else:
             pod.tune(agreed.knobs, agreed.revision, now_s)
         # Taken between two steps, and answered then.
         between_s = pod.engine.next_event_s
-        self._agenda.at(between_s if between_s < inf else now_s, partial(self._answered, pod))
+        self._agenda.at(
+            between_s if between_s < inf else now_s, partial(self._answered, pod, agreed)
+        )
 
-    def _answered(self, pod: Pod, now_s: float) -> None:
+    def _answered(self, pod: Pod, agreed: Agreed, now_s: float) -> None:
         pod.engine.advance(now_s)
-        self._waits.pop(pod.uid, None)
         self.reports[pod.uid] = pod.report()
+        if runs_with(self.reports[pod.uid], agreed):
+            self._waits.pop(pod.uid, None)
+        else:
+            self._wait(pod, now_s)
+
+    def _wait(self, pod: Pod, now_s: float) -> None:
+        """Leaves it alone for a while, longer each time."""
+        tries = self._waits.get(pod.uid, (0, 0.0))[0]
+        self._waits[pod.uid] = tries + 1, now_s + min(MAX_WAIT_S, FIRST_WAIT_S * 2.0**tries)
 
     def _keep_for_start(self, agreed: Agreed) -> None:
         """New engines begin with the newest values that every ready one runs with."""
         ready = (pod.uid for pod in self._fleet.pods if pod.is_live and pod.is_ready)
         reports = [self.reports.get(uid) for uid in ready]
-        if all(report is not None and report.revision == agreed.revision for report in reports):
+        if all(report is not None and runs_with(report, agreed) for report in reports):
             self._fleet.starting = agreed

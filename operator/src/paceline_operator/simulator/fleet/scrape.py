@@ -66,12 +66,18 @@ class Scraper:
         self.slices: tuple[Window, ...] = ()
         self.readings: dict[str, Reading] = {}
 
-    def round(self, pods: Iterable[Pod], now_s: float) -> None:
-        """Reads all pods; one that does not answer keeps its old reading."""
-        listed = list(pods)
-        found = {pod.uid: self.readings.get(pod.uid) for pod in listed}
-        self.readings = {uid: reading for uid, reading in found.items() if reading is not None}
-        grown = [window for pod in listed if (window := self._read(pod, now_s)) is not None]
+    def round(self, listed: Iterable[PodView], delivering: Iterable[Pod], now_s: float) -> None:
+        """Reads what is delivered of the listed pods; one that is silent keeps its old reading.
+
+        Args:
+            listed: The pods that exist; what is not listed by its UID is forgotten.
+            delivering: Whose series there are, those of pods that are gone included.
+            now_s: The operator's clock.
+        """
+        uids = {view.uid for view in listed}
+        self.readings = {uid: r for uid, r in self.readings.items() if uid in uids}
+        known = [pod for pod in delivering if pod.uid in uids]
+        grown = [window for pod in known if (window := self._read(pod, now_s)) is not None]
         self.slices = self._merged.append(grown, now_s)
 
     def _read(self, pod: Pod, now_s: float) -> Window | None:
