@@ -109,7 +109,7 @@ def test_settings_hold_every_documented_key(plain: Rendered) -> None:
     keys = {
         f"{key}.{inner}" if isinstance(value, dict) and inner else key
         for key, value in plain.settings.items()
-        for inner in (value if key in ("hostPathModels", "metrics") else [""])
+        for inner in (value if key in ("hostPathModels", "metrics", "blastRadius") else [""])
     }
     documented = {key for key in table if key.split(".")[0] in plain.settings}
     assert documented == keys
@@ -134,6 +134,7 @@ CHOSEN: Object = {
     "imagePullPolicy": "Always",
     "watchNamespaces": ["one", "two"],
     "maxMode": "Off",
+    "blastRadius": {"replicasPerMinute": 12},
     "operator": {"workers": 3},
     "engine": {"image": "registry.example/engine:1", "podOverlay": OVERLAY},
     "proxy": {"image": "haproxy:x", "podOverlay": {"spec": {"nodeSelector": {"a": "b"}}}},
@@ -152,6 +153,7 @@ def test_values_reach_the_settings() -> None:
         "hostPathModels": {"enabled": True, "prefixes": ["/models", "/mnt/more"]},
         "watchNamespaces": ["one", "two"],
         "maxMode": "Off",
+        "blastRadius": {"servicesPerMinute": 120, "replicasPerMinute": 12},
         "workers": 3,
         "leaseNamespace": NAMESPACE,
         "leaseName": "paceline-leader",

@@ -16,6 +16,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an empty engine image": ({"engine": {"image": ""}}, "engine/image"),
     "an unknown pull policy": ({"imagePullPolicy": "Sometimes"}, "imagePullPolicy"),
     "an unknown mode": ({"maxMode": "auto"}, "maxMode"),
+    "no service a minute": (
+        {"blastRadius": {"servicesPerMinute": 0}},
+        "blastRadius/servicesPerMinute",
+    ),
     "no replica": ({"operator": {"replicas": 0}}, "operator/replicas"),
     "three replicas": ({"operator": {"replicas": 3}}, "operator/replicas"),
     "no worker": ({"operator": {"workers": 0}}, "operator/workers"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from paceline_operator.api.choice import Mode
+from paceline_operator.domain.blast_radius import Limits
 from paceline_operator.metrics import PrometheusServer
 from paceline_operator.settings import DEFAULT_PATH, Settings, SettingsError, load
 
@@ -19,6 +20,7 @@ proxyPodOverlay: {}
 hostPathModels: {enabled: true, prefixes: [/models]}
 watchNamespaces: [team-a]
 maxMode: Recommend
+blastRadius: {servicesPerMinute: 5, replicasPerMinute: 7}
 workers: 4
 leaseNamespace: paceline-system
 leaseName: paceline-leader
@@ -46,6 +48,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert (settings.max_mode, settings.workers, settings.watch_namespaces) == (
         Mode.RECOMMEND, 4, ("team-a",),
     )  # fmt: skip
+    assert settings.blast_radius.limits() == Limits(services=5, replicas=7)
     platform = settings.platform()
     assert (platform.engine_image, platform.image_pull_policy) == ("engine:1", "Never")
     assert platform.engine_pod_overlay == {"spec": {"nodeSelector": {"a": "b"}}}
@@ -94,6 +97,7 @@ def test_only_the_default_file_may_be_missing(tmp_path: Path) -> None:
     [
         ("workers: many", "workers"),
         ("maxMode: Sometimes", "maxMode"),
+        ("blastRadius: {servicesPerMinute: 0}", r"blastRadius\.servicesPerMinute"),
         ("hostPathModels: {enabled: perhaps}", r"hostPathModels\.enabled"),
         ("metrics: {source: Prometheus}", r"metrics: .*prometheus\.url"),
         ("metrics: {prometheus: {url: prometheus}}", r"metrics\.prometheus\.url"),

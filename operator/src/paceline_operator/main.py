@@ -193,6 +193,7 @@ def _context(
         events=EventRecorder(client, instance, clock),
         platform=settings.platform(),
         max_mode=settings.max_mode,
+        most_changes=settings.blast_radius.limits(),
         clock=clock,
         instruments=Instruments(),
     )

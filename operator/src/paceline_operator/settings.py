@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from paceline_operator.api.v1alpha1 import Mode, Model
+from paceline_operator.domain.blast_radius import Limits
 from paceline_operator.domain.platform import Platform
 from paceline_operator.metrics import PrometheusServer
 
@@ -95,6 +96,17 @@ class MetricsSettings(Model):
         return self.prometheus.server() if self.source == "Prometheus" else None
 
 
+class BlastRadius(Model):
+    """Most that the autopilot may change over all objects in any minute."""
+
+    services_per_minute: Annotated[int, Field(ge=1)] = Limits().services
+    replicas_per_minute: Annotated[int, Field(ge=1)] = Limits().replicas
+
+    def limits(self) -> Limits:
+        """In the form that decisions read."""
+        return Limits(services=self.services_per_minute, replicas=self.replicas_per_minute)
+
+
 class Settings(Model):
     """The settings file."""
 
@@ -106,6 +118,7 @@ class Settings(Model):
     host_path_models: HostPathModels = HostPathModels()
     watch_namespaces: tuple[str, ...] = ()
     max_mode: Mode = Mode.AUTO
+    blast_radius: BlastRadius = BlastRadius()
     workers: Annotated[int, Field(ge=1, le=256)] = 8
     lease_namespace: str | None = None
     lease_name: str = "paceline-leader"

@@ -54,6 +54,13 @@ class Pause(StrEnum):
     ALL = "All"
 
 
+class FreezeScope(StrEnum):
+    """Moves that a freeze window holds."""
+
+    ALL = "All"
+    IN = "In"
+
+
 class RoutingMode(StrEnum):
     """What stands in front of the pods."""
 

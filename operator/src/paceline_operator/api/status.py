@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from paceline_operator.api.base import Model, Time, free, list_map
-from paceline_operator.api.choice import SloMetric, Tier
+from paceline_operator.api.choice import Mode, SloMetric, Tier
 
 MAX_DECISIONS = 20
 
@@ -73,6 +73,36 @@ class SloStatus(Model):
     """Samples in the window."""
     measured_at: Time | None = None
     """When the newest sample was measured; it stays once that has left the window."""
+
+
+class CalendarStatus(Model):
+    """What schedules and freeze windows say, where there are any."""
+
+    min_replicas: int
+    """Fewest replicas now."""
+    schedule: str | None = None
+    """Schedule that raises the minimum now, or that replicas are ordered ahead for."""
+    min_replicas_changes_at: Time | None = None
+    """When the fewest replicas change next."""
+    next_min_replicas: int | None = None
+    """Fewest replicas from then on."""
+    frozen_by: str | None = None
+    """Freeze window that is open."""
+    frozen_until: Time | None = None
+    """When it ends."""
+    next_freeze_at: Time | None = None
+    """When the next one opens."""
+
+
+class ModesStatus(Model):
+    """Autonomy in force, where the installation allows less than was asked for."""
+
+    tuning: Mode
+    """Of the live knobs."""
+    scaling: Mode
+    """Of the replica knob."""
+    lowered: tuple[str, ...] = ()
+    """Which of them the installation's `maxMode` lowers."""
 
 
 class DecisionStatus(Model):
@@ -171,6 +201,10 @@ class InferenceServiceStatus(Model):
     """Short strings for the columns of `kubectl get`."""
     budget: BudgetStatus = BudgetStatus()
     """The live budget."""
+    calendar: CalendarStatus | None = None
+    """What schedules and freeze windows say."""
+    modes: ModesStatus | None = None
+    """Autonomy in force, where the installation allows less than was asked for."""
     slos: Annotated[tuple[SloStatus, ...], Field(max_length=16), list_map("name")] = ()
     """Each objective as measured."""
     model: Annotated[dict[str, Any] | None, free()] = None

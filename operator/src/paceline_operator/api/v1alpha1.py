@@ -28,6 +28,7 @@ from paceline_operator.api.base import (
 from paceline_operator.api.choice import (
     ConditionStatus,
     DeviceType,
+    FreezeScope,
     Mode,
     Pause,
     RolloutStrategy,
@@ -48,6 +49,7 @@ from paceline_operator.api.status import (
     SloStatus,
     Summary,
 )
+from paceline_operator.api.windows import FreezeWindow, Schedule, TimeWindow
 
 __all__ = [
     "API_VERSION",
@@ -71,6 +73,8 @@ __all__ = [
     "EngineSpec",
     "EnvVar",
     "ExplainedDecision",
+    "FreezeScope",
+    "FreezeWindow",
     "InferenceServiceSpec",
     "InferenceServiceStatus",
     "KvCache",
@@ -85,12 +89,14 @@ __all__ = [
     "RoutingMode",
     "Runtime",
     "Scaling",
+    "Schedule",
     "Slo",
     "SloMetric",
     "SloStatus",
     "Speculative",
     "Summary",
     "Tier",
+    "TimeWindow",
     "Tuning",
     "Uri",
 ]
@@ -333,6 +339,12 @@ class Scaling(Model):
             "minReplicas must not exceed maxReplicas",
             field_path=".minReplicas",
         ),
+        Rule(
+            "!has(self.schedules) || !has(self.maxReplicas) || "
+            "self.schedules.all(s, s.minReplicas <= self.maxReplicas)",
+            "a schedule's minReplicas must not exceed maxReplicas",
+            field_path=".schedules",
+        ),
     )
 
     mode: Mode | None = None
@@ -349,6 +361,9 @@ class Scaling(Model):
     """Seconds that `spec.replicas` holds as a floor in mode Auto (1800 where absent)."""
     pause: Pause = Pause.NONE
     """Replica moves held back for now: none, In (fewer), Out (more) or All (None where absent)."""
+    schedules: Annotated[tuple[Schedule, ...], Field(max_length=16), list_map("name")] = ()
+    """Times with a higher minimum; where several hold at once, the highest does. In mode Recommend
+    they are part of the recommendation."""
     cost_per_replica_hour: (
         Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?$")] | None
     ) = None
@@ -432,6 +447,9 @@ class InferenceServiceSpec(Model):
     """Autonomy of the live knobs: token budget and running sequences."""
     scaling: Scaling = Scaling()
     """Autonomy and limits of the replica count."""
+    freeze_windows: Annotated[tuple[FreezeWindow, ...], Field(max_length=16), list_map("name")] = ()
+    """Times in which the autopilot moves nothing, or gives nothing back; what it would have done is
+    said."""
     replicas: Annotated[Replicas, stored()] = 1
     """What `kubectl scale` writes. Scaling Off or Recommend: the number of pods. Auto: a floor
     until `scaling.overrideSeconds` have passed. Leave it out of manifests that are applied again,

@@ -8,6 +8,7 @@ from enum import StrEnum
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.timetable import Timetable
 
 
 class Knob(StrEnum):
@@ -49,6 +50,7 @@ class Reason(StrEnum):
     ABOVE_MAXIMUM = "AboveMaximum"
     MANUAL_FLOOR = "ManualFloor"
     MANUAL_VALUE = "ManualValue"
+    SCHEDULE = "Schedule"
     # Holds
     OBJECTIVES_MET = "ObjectivesMet"
     NO_OBJECTIVE = "NoObjective"
@@ -56,6 +58,8 @@ class Reason(StrEnum):
     MODE_OFF = "ModeOff"
     RECOMMEND_ONLY = "RecommendOnly"
     PAUSED = "Paused"
+    FROZEN = "Frozen"
+    BLAST_RADIUS = "BlastRadius"
     FOREIGN_WRITER = "ForeignWriter"
     NO_PODS = "NoPods"
     DATA_STALE = "DataStale"
@@ -298,6 +302,7 @@ class Tick:
         estimate: Plant model, None before there is any.
         feasibility: For the condition `SLOFeasible`.
         scaling_limit: For `ScalingLimited`, None when nothing limits.
+        timetable: What the calendar says, None where there is none.
         data: Freshness of the serving pods as a whole, for `MetricsFresh`.
         next_due_s: When `step` is worth calling again.
         observed: What was measured after earlier moves, told once.
@@ -310,6 +315,7 @@ class Tick:
     estimate: ModelEstimate | None = None
     feasibility: Feasibility = Feasibility(feasible=None)
     scaling_limit: ScalingLimit | None = None
+    timetable: Timetable | None = None
     data: DataClass = DataClass.ABSENT
     next_due_s: float = 0.0
     observed: tuple[Observation, ...] = ()

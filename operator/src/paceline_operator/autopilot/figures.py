@@ -62,6 +62,7 @@ def of_replicas(s: Situation, found: Need | None, limits: Limits, memory: Memory
         "pendingPods": len(s.fleet.pending),
         "minReplicas": limits.lower,
         "maxReplicas": limits.upper,
+        **_schedule(limits),
         "offeredRps": s.demand.now_rps,
         "forecastRps": s.demand.forecast_rps,
         "waitingTokens": round(s.waiting_tokens),
@@ -82,6 +83,11 @@ def of_replicas(s: Situation, found: Need | None, limits: Limits, memory: Memory
         "keptReplicas": found.keep,
     }
     return figures if found.capacity_rps is None else {**figures, **_capacity_terms(s)}
+
+
+def _schedule(limits: Limits) -> Inputs:
+    """The schedule that raises the minimum, where one does."""
+    return {} if limits.scheduled is None else {"schedule": limits.scheduled.schedule}
 
 
 def _load(s: Situation) -> Inputs:

@@ -94,6 +94,23 @@ class PodObservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """Changes that the limit over all services leaves to this one; by default any.
+
+    Attributes:
+        knobs: Whether the live knobs may move.
+        out: Replicas that may be added, None for any number.
+        inward: Replicas that may be given back, None for any number.
+        until_s: When more will be possible, None where nothing is held.
+    """
+
+    knobs: bool = True
+    out: int | None = None
+    inward: int | None = None
+    until_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetObservation:
     """The fleet at `now_s`.
 
@@ -107,6 +124,7 @@ class FleetObservation:
         template_hash: Current pod template.
         rolling_out: Whether pods of another template are being replaced.
         yielded: Knob name -> foreign writer, for knobs the operator has left to someone.
+        allowance: Changes that the limit over all services leaves.
     """
 
     now_s: float
@@ -117,6 +135,7 @@ class FleetObservation:
     template_hash: str = ""
     rolling_out: bool = False
     yielded: dict[str, str] = field(default_factory=dict)
+    allowance: Allowance = Allowance()
 
     @property
     def serving(self) -> tuple[PodObservation, ...]:

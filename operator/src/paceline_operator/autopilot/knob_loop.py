@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paceline_operator.api.v1alpha1 import Mode, SloMetric
-from paceline_operator.autopilot import figures, knob_account
+from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.autopilot import figures, knob_account, restraint
 from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.decision import Reason, SetTunables
 from paceline_operator.autopilot.fleet import DataClass, Tunables
 from paceline_operator.autopilot.knob_rules import first_wish
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move, Outcome
+from paceline_operator.autopilot.restraint import Restraint
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.window import Counter
 
@@ -21,6 +22,7 @@ MOST_MARGIN = 0.40
 MARGIN_PER_SECOND = 0.5 / 60
 _ENOUGH_STEPS = 100
 _NEAR_CAP = 0.9
+_FOR_A_WHILE = (Reason.FROZEN, Reason.BLAST_RADIUS)
 
 
 def run(s: Situation) -> Outcome:
@@ -33,8 +35,9 @@ def run(s: Situation) -> Outcome:
 def _pass(s: Situation) -> Outcome:
     wish = first_wish(s)
     memory = replace(_trimmed(s), knob_at_s=s.now_s)
-    refusal = _refusal(s, wish)
-    if refusal is not None:
+    held = restraint.of_live_knobs(s, wish)
+    refusal = None if held is None else held.reason
+    if refusal is not None and refusal not in _FOR_A_WHILE:
         # Nobody here will end a squeeze any more, so it must not bind the replicas either.
         memory = replace(memory, squeezed_seqs=None, squeezed_replicas=0)
     inputs = figures.of_knobs(s)
@@ -46,8 +49,8 @@ def _pass(s: Situation) -> Outcome:
             s.now_s, inputs, applied=False
         )
         return Outcome(decisions=(decision,), memory=memory)
-    if refusal is not None:
-        decision = _refused(wish, refusal).decision(s.now_s, inputs, applied=False, guard=refusal)
+    if held is not None:
+        decision = _refused(wish, held).decision(s.now_s, inputs, applied=False, guard=refusal)
         return Outcome(decisions=(decision,), memory=memory)
     decision = wish.decision(s.now_s, inputs, applied=True)
     wanted = wish.tunables
@@ -59,26 +62,11 @@ def _pass(s: Situation) -> Outcome:
     return Outcome(decisions=(decision,), memory=moved, actions=(action,))
 
 
-def _refusal(s: Situation, wish: Move) -> Reason | None:
-    """Why a move is not made although it is wanted."""
-    if s.policy.tuning_mode is Mode.OFF:
-        return Reason.MODE_OFF
-    if {"budget", "runningSeqs"} & s.fleet.yielded.keys():
-        return Reason.FOREIGN_WRITER
-    if s.policy.tuning_mode is Mode.RECOMMEND:
-        return Reason.RECOMMEND_ONLY
-    return None
-
-
-def _refused(wish: Move, refusal: Reason) -> Move:
-    said = {
-        Reason.RECOMMEND_ONLY: "Recommended, not done (tuning is in mode Recommend). ",
-        Reason.MODE_OFF: "Not done (tuning is Off). ",
-        Reason.FOREIGN_WRITER: "Not done (this knob is left to another writer). ",
-    }[refusal]
-    if refusal is Reason.MODE_OFF:
-        return replace(wish, after=wish.before, reason=Reason.MODE_OFF, message=said + wish.message)
-    return replace(wish, message=said + wish.message)
+def _refused(wish: Move, held: Restraint) -> Move:
+    message = held.text + wish.message
+    if held.reason in (Reason.FOREIGN_WRITER, Reason.RECOMMEND_ONLY):
+        return replace(wish, message=message)
+    return replace(wish, after=wish.before, reason=held.reason, message=message)
 
 
 def _unchanged(s: Situation, wish: Move) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 
 def ms(value: float) -> str:
     """A latency: `43 ms`, `2.1 s`."""
@@ -31,3 +33,19 @@ def counted(number: int, noun: str) -> str:
 def no_objective(wanted: int) -> str:
     """Why there is nothing to steer by, `wanted` objectives of other tiers aside."""
     return "No objective of the interactive tier is set" if wanted else "No objective is set"
+
+
+def clock(time_s: float, now_s: float) -> str:
+    """A time of the day: `12:00 UTC`, with the date where that is another day."""
+    then, now = datetime.fromtimestamp(time_s, UTC), datetime.fromtimestamp(now_s, UTC)
+    return then.strftime("%H:%M UTC" if then.date() == now.date() else "%Y-%m-%d %H:%M UTC")
+
+
+def second(time_s: float) -> str:
+    """A time of the day to the second: `12:00:05 UTC`."""
+    return datetime.fromtimestamp(time_s, UTC).strftime("%H:%M:%S UTC")
+
+
+def lowered(*, is_lowered: bool) -> str:
+    """Who limits a mode, where the user does not."""
+    return ": the installation allows no more (maxMode)" if is_lowered else ""

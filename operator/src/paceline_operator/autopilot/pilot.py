@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paceline_operator.autopilot import feasibility, hindsight, knob_loop, replica_loop
+from paceline_operator.autopilot import (
+    feasibility,
+    hindsight,
+    knob_loop,
+    replica_limits,
+    replica_loop,
+    timetable,
+)
 from paceline_operator.autopilot.attainment import measure_lately
 from paceline_operator.autopilot.decision import (
     ActionItem,
@@ -54,6 +61,7 @@ def step(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) 
         estimate=_estimate(after),
         feasibility=feasibility.within_limits(after, judged),
         scaling_limit=replica_loop.limit(after, feasible=feasible),
+        timetable=timetable.timetable(policy, now_s, replica_limits.ahead_s(after)),
         data=situation.data,
         next_due_s=min(final.knob_at_s + KNOB_EVERY_S, final.replica_at_s + REPLICA_EVERY_S),
         observed=observed,

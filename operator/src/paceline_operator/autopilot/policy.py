@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paceline_operator.api.choice import FreezeScope
 from paceline_operator.api.v1alpha1 import (
     DeviceType,
     InferenceServiceSpec,
@@ -11,8 +12,10 @@ from paceline_operator.api.v1alpha1 import (
     Pause,
     SloMetric,
     Tier,
+    TimeWindow,
 )
 from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.recurrence import Recurrence
 
 DEFAULT_MAX_NUM_SEQS = 64
 DEFAULT_COLD_START_S = 120.0
@@ -36,6 +39,24 @@ class Objective:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A higher minimum of replicas while a window is open."""
+
+    name: str
+    recurrence: Recurrence
+    min_replicas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freeze:
+    """Moves held while a window is open."""
+
+    name: str
+    recurrence: Recurrence
+    scope: FreezeScope = FreezeScope.ALL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """Objectives, autonomy and limits.
 
@@ -49,6 +70,10 @@ class Policy:
         replicas: `spec.replicas`: the value where scaling is not `Auto`, else a floor that
             lasts `override_s` from when it was first seen.
         override_s: Life of that floor.
+        schedules: Times with a higher minimum.
+        freezes: Times in which moves are held.
+        tuning_lowered: Whether the installation allows the live knobs less than was asked for.
+        scaling_lowered: Whether it allows the replica knob less.
         down_window_s: Scale-in goes no lower than any recommendation this young.
         batch_min: Lower limit of the budget, None for the engine's floor.
         batch_max: Ceiling of the budget.
@@ -67,6 +92,10 @@ class Policy:
     max_replicas: int | None = None
     replicas: int | None = None
     override_s: float = 1800.0
+    schedules: tuple[Schedule, ...] = ()
+    freezes: tuple[Freeze, ...] = ()
+    tuning_lowered: bool = False
+    scaling_lowered: bool = False
     down_window_s: float = 300.0
     batch_min: int | None = None
     batch_max: int = 2048
@@ -101,6 +130,17 @@ def initial_tunables(policy: Policy) -> Tunables:
     return Tunables(max_num_batched_tokens=budget, max_num_running_seqs=policy.max_num_seqs)
 
 
+def recurrence(window: TimeWindow) -> Recurrence:
+    """A window of the spec as the calendar reads it."""
+    lasts = window.duration_seconds
+    return Recurrence(
+        start=window.start,
+        end=window.end,
+        duration_s=None if lasts is None else float(lasts),
+        zone=window.time_zone,
+    )
+
+
 def policy_from_spec(spec: InferenceServiceSpec) -> Policy:
     """Reads the control law's inputs from a spec, defaults resolved."""
     engine, scaling = spec.engine, spec.scaling
@@ -125,6 +165,14 @@ def policy_from_spec(spec: InferenceServiceSpec) -> Policy:
         max_replicas=scaling.max_replicas,
         replicas=spec.replicas,
         override_s=float(scaling.override_seconds),
+        schedules=tuple(
+            Schedule(name=s.name, recurrence=recurrence(s), min_replicas=s.min_replicas)
+            for s in scaling.schedules
+        ),
+        freezes=tuple(
+            Freeze(name=f.name, recurrence=recurrence(f), scope=f.holds)
+            for f in spec.freeze_windows
+        ),
         down_window_s=float(scaling.down_window_seconds),
         batch_min=batch.min,
         batch_max=batch.max,

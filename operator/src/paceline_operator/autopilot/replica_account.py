@@ -180,6 +180,13 @@ def _in_text(s: Situation, replicas: int, at_s: float, cooled_s: float, limits: 
 
 
 def _floor(s: Situation, limits: Limits) -> NextStep:
+    if limits.scheduled is not None:
+        return NextStep(
+            action=Action.SCALE_IN,
+            earliest_s=limits.scheduled.ends,
+            waits_for=Reason.SCHEDULE,
+            message=f'"{limits.scheduled.schedule}" asks for {limits.lower} until then',
+        )
     if limits.manual_floor is None:
         text = f"no fewer than {limits.lower}: the minimum"
         return NextStep(action=Action.SCALE_IN, waits_for=Reason.AT_MINIMUM, message=text)

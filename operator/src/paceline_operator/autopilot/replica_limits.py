@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isfinite
 
-from paceline_operator.api.v1alpha1 import Mode, Pause
-from paceline_operator.autopilot import phrases
+from paceline_operator.api.v1alpha1 import FreezeScope, Mode, Pause
+from paceline_operator.autopilot import phrases, timetable
 from paceline_operator.autopilot.decision import Knob, Reason, ScalingLimit
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move
 from paceline_operator.autopilot.policy import Policy
-from paceline_operator.autopilot.situation import Situation
+from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
+from paceline_operator.autopilot.timetable import Floor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +24,23 @@ class Limits:
         upper: Most, None for none.
         manual_floor: `spec.replicas` while it counts as a floor, else None.
         expires_s: When that ends.
+        scheduled: The schedule that raises the minimum, None where none does.
     """
 
     lower: int
     upper: int | None
     manual_floor: int | None = None
     expires_s: float | None = None
+    scheduled: Floor | None = None
+
+    def recorded(self, replicas: int) -> int:
+        """A recommendation as the down window remembers it.
+
+        A minimum for a time is no demand: it must not outlast its end.
+        """
+        if self.scheduled is None:
+            return self.clamp(replicas)
+        return replicas if self.upper is None else min(replicas, self.upper)
 
     def clamp(self, replicas: int) -> int:
         """The nearest value inside."""
@@ -44,6 +57,23 @@ def noted(policy: Policy, memory: Memory, now_s: float) -> Memory:
 
 def limits(s: Situation) -> Limits:
     """Limits in force; without a gateway nothing would wake a fleet of none."""
+    found, scheduled = _asked(s), timetable.floor(s.policy, s.now_s, ahead_s(s))
+    if scheduled is None or scheduled.replicas <= found.lower:
+        return found
+    least = scheduled.replicas if found.upper is None else min(scheduled.replicas, found.upper)
+    return replace(found, lower=max(found.lower, least), scheduled=scheduled)
+
+
+def ahead_s(s: Situation) -> float:
+    """How long before a schedule begins its replicas are ordered.
+
+    The loop may look up to one period late, and the order takes a while to become pods.
+    """
+    return s.cold_start_s + 2 * REPLICA_EVERY_S
+
+
+def _asked(s: Situation) -> Limits:
+    """What the spec asks for at any time of the day."""
     policy = s.policy
     lower, upper = max(1, policy.min_replicas), policy.max_replicas
     expires_s = s.memory.manual_since_s + policy.override_s
@@ -66,10 +96,27 @@ def forced(s: Situation, found: Limits) -> Move | None:
         return _move(now, found.upper, Reason.ABOVE_MAXIMUM, text)
     if now >= found.lower:
         return None
+    if found.scheduled is not None:
+        return scheduled(s, found)
     if found.manual_floor == found.lower:
         text = f"Replicas {now} -> {found.lower}: spec.replicas is a floor for a while."
         return _move(now, found.lower, Reason.MANUAL_FLOOR, text)
     return _move(now, found.lower, Reason.BELOW_MINIMUM, f"Replicas {now} -> {found.lower}.")
+
+
+def scheduled(s: Situation, found: Limits) -> Move | None:
+    """The move to a minimum that a schedule asks for, None where it asks for none."""
+    floor, now = found.scheduled, s.fleet.desired_replicas
+    if floor is None or now >= found.lower:
+        return None
+    name, early_s = f'the schedule "{floor.schedule}"', floor.opens_s - s.now_s
+    text = f"Replicas {now} -> {found.lower}: {name} asks for at least {found.lower}"
+    if early_s > 0:
+        text += (
+            f" from {phrases.clock(floor.opens_s, s.now_s)} on, and a replica takes "
+            f"{s.cold_start_s:.0f} s to serve"
+        )
+    return _move(now, found.lower, Reason.SCHEDULE, f"{text}.")
 
 
 def condition(s: Situation, found: Limits, wish: tuple[int, int] | None) -> ScalingLimit | None:
@@ -83,10 +130,13 @@ def condition(s: Situation, found: Limits, wish: tuple[int, int] | None) -> Scal
     return (
         _by_room(s)
         or _by_manual_floor(s, found)
+        or _by_freeze(s, found, wish)
+        or _by_allowance(s, found, wish)
         or _by_maximum(found, wish)
         or _by_stuck_pods(s)
         or _by_mode(s, wish)
         or _by_pause(s, found, wish)
+        or _by_schedule(s, found, wish)
     )
 
 
@@ -135,7 +185,8 @@ def _by_mode(s: Situation, wish: tuple[int, int] | None) -> ScalingLimit | None:
     if wish is None or reason is None or wish[0] <= s.fleet.desired_replicas:
         return None
     asked, mode = phrases.counted(wish[0], "replica"), s.policy.scaling_mode.value
-    text = f"Demand asks for {asked}, but the scaling mode is {mode}."
+    who = phrases.lowered(is_lowered=s.policy.scaling_lowered)
+    text = f"Demand asks for {asked}, but the scaling mode is {mode}{who}."
     return ScalingLimit(reason=reason, message=text)
 
 
@@ -150,6 +201,45 @@ def _by_pause(s: Situation, found: Limits, wish: tuple[int, int] | None) -> Scal
     asked = phrases.counted(wish[0] if out else wish[1], "replica")
     text = f"Demand asks for {asked}, but scaling is paused."
     return ScalingLimit(reason=Reason.PAUSED, message=text)
+
+
+def _by_freeze(s: Situation, found: Limits, wish: tuple[int, int] | None) -> ScalingLimit | None:
+    held = timetable.frozen(s.policy, s.now_s)
+    if wish is None or held is None or s.policy.scaling_mode is not Mode.AUTO:
+        return None
+    now = s.fleet.desired_replicas
+    out = found.clamp(wish[0]) > now and held.scope is FreezeScope.ALL
+    if not out and found.clamp(wish[1]) >= now:
+        return None
+    asked = phrases.counted(wish[0] if out else wish[1], "replica")
+    text = f"Demand asks for {asked}, but moves are {held.text(s.now_s)}."
+    expires_s = held.ends_s if isfinite(held.ends_s) else None
+    return ScalingLimit(reason=Reason.FROZEN, message=text, expires_s=expires_s)
+
+
+def _by_allowance(s: Situation, found: Limits, wish: tuple[int, int] | None) -> ScalingLimit | None:
+    """The limit on changes over all services, where it keeps this one from growing."""
+    allowance, now = s.fleet.allowance, s.fleet.desired_replicas
+    if wish is None or allowance.out is None or s.policy.scaling_mode is not Mode.AUTO:
+        return None
+    if found.clamp(wish[0]) - now <= allowance.out:
+        return None
+    asked = phrases.counted(wish[0], "replica")
+    text = f"Demand asks for {asked}, but services may only change so much a minute."
+    return ScalingLimit(reason=Reason.BLAST_RADIUS, message=text, expires_s=allowance.until_s)
+
+
+def _by_schedule(s: Situation, found: Limits, wish: tuple[int, int] | None) -> ScalingLimit | None:
+    floor = found.scheduled
+    if wish is None or floor is None or s.policy.scaling_mode is not Mode.AUTO:
+        return None
+    if wish[1] >= found.lower:
+        return None
+    text = (
+        f"{phrases.counted(wish[1], 'replica')} would do, but the schedule "
+        f'"{floor.schedule}" asks for at least {found.lower}.'
+    )
+    return ScalingLimit(reason=Reason.SCHEDULE, message=text, expires_s=floor.ends)
 
 
 def _manual(s: Situation, now: int) -> Move | None:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paceline_operator.api.v1alpha1 import Mode, Pause
-from paceline_operator.autopilot import figures, phrases, replica_account, replica_limits
+from paceline_operator.autopilot import (
+    figures,
+    phrases,
+    replica_account,
+    replica_limits,
+    restraint,
+)
 from paceline_operator.autopilot.decision import (
     Knob,
     Reason,
@@ -19,6 +24,7 @@ from paceline_operator.autopilot.recommendation import interrupted, peak, record
 from paceline_operator.autopilot.replica_account import IN_SHARE, OUT_WINDOW_S
 from paceline_operator.autopilot.replica_limits import Limits
 from paceline_operator.autopilot.replica_need import Need, coming, corrected, need
+from paceline_operator.autopilot.restraint import Restraint
 from paceline_operator.autopilot.scale_in_guard import forbidden_in, half_blind
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
 
@@ -38,7 +44,7 @@ def run(s: Situation, *, feasible: bool) -> Outcome:
     if certain is not None:
         return _settled(s, certain, memory, None, limits)
     found = need(s, feasible=feasible)
-    memory = recorded(s, corrected(s, found), limits.clamp(found.keep))
+    memory = recorded(s, corrected(s, found), limits.recorded(found.keep))
     if half_blind(s):
         memory = interrupted(memory)
     memory = replace(memory, replica_at_s=s.now_s)
@@ -71,6 +77,8 @@ def _blind(s: Situation) -> Move | None:
 def _wish(s: Situation, found: Need, limits: Limits) -> Move:
     now = s.fleet.desired_replicas
     wanted = limits.clamp(found.wanted)
+    if wanted > max(now, found.wanted):
+        return replica_limits.scheduled(s, limits) or _out(s, found, wanted)
     if wanted > now:
         return _out(s, found, wanted)
     if found.wanted > now:
@@ -120,14 +128,16 @@ def _inwards(s: Situation, found: Need, limits: Limits) -> Move:
 def _settled(
     s: Situation, wish: Move, memory: Memory, found: Need | None, limits: Limits
 ) -> Outcome:
-    """Applies mode, pause and foreign writers to the wish."""
+    """Applies what may hold the wish."""
     inputs = figures.of_replicas(s, found, limits, memory)
-    refusal = None if wish.holds else _refusal(s, wish)
-    if wish.holds or refusal is not None:
-        shown = wish if refusal is None else _refused(wish, refusal)
-        decision = shown.decision(s.now_s, inputs, applied=False, guard=refusal)
+    held = None if wish.holds else restraint.of_replicas(s, wish)
+    if wish.holds or held is not None:
+        shown = wish if held is None else _refused(wish, held)
+        guard = None if held is None else held.reason
+        decision = shown.decision(s.now_s, inputs, applied=False, guard=guard)
         told = replica_account.told(s, decision, memory, found, limits)
         return Outcome(decisions=(told,), memory=memory)
+    wish = restraint.shortened(s, wish)
     decision = wish.decision(s.now_s, inputs, applied=True)
     action = SetReplicas(replicas=wish.after, reason=wish.reason)
     moved = replace(wish.memory or memory, replica_at_s=s.now_s)
@@ -135,38 +145,11 @@ def _settled(
     return Outcome(decisions=(told,), memory=moved, actions=(action,))
 
 
-_BY_USER = {
-    Reason.MANUAL_VALUE,
-    Reason.MANUAL_FLOOR,
-    Reason.BELOW_MINIMUM,
-    Reason.ABOVE_MAXIMUM,
-}
-
-
-def _refusal(s: Situation, wish: Move) -> Reason | None:
-    if Knob.REPLICAS.value in s.fleet.yielded:
-        return Reason.FOREIGN_WRITER
-    if wish.reason in _BY_USER:
-        return None
-    if s.policy.scaling_mode is Mode.OFF:
-        return Reason.MODE_OFF
-    if s.policy.scaling_mode is Mode.RECOMMEND:
-        return Reason.RECOMMEND_ONLY
-    held = {Pause.OUT} if wish.after > wish.before else {Pause.IN}
-    return Reason.PAUSED if s.policy.pause in held | {Pause.ALL} else None
-
-
-def _refused(wish: Move, refusal: Reason) -> Move:
-    said = {
-        Reason.RECOMMEND_ONLY: "Recommended, not done (scaling is in mode Recommend). ",
-        Reason.MODE_OFF: "Not done (scaling is Off). ",
-        Reason.FOREIGN_WRITER: "Not done (replicas are left to another writer). ",
-        Reason.PAUSED: "Not done (scaling is paused). ",
-    }[refusal]
-    shown = replace(wish, message=said + wish.message)
-    if refusal is Reason.RECOMMEND_ONLY:
+def _refused(wish: Move, held: Restraint) -> Move:
+    shown = replace(wish, message=held.text + wish.message)
+    if held.reason is Reason.RECOMMEND_ONLY:
         return shown
-    return replace(shown, after=wish.before, reason=refusal)
+    return replace(shown, after=wish.before, reason=held.reason)
 
 
 def _hold(s: Situation, reason: Reason, message: str) -> Move:

@@ -4,6 +4,7 @@
         SpecError            the object as written cannot be served: Stalled
             UnsupportedModelError     scheme, runtime or location not allowed here
             InvalidOverlayError       a pod template overlay of the wrong shape
+        InvalidCalendarError      a schedule or freeze window that no clock understands
 
 Each carries the condition's reason and one line for people.
 """
@@ -31,3 +32,9 @@ class InvalidOverlayError(SpecError):
     """A pod template overlay is not a pod template."""
 
     reason = "InvalidTemplate"
+
+
+class InvalidCalendarError(SpecError):
+    """A schedule or freeze window says no time: its cron expression or time zone is wrong."""
+
+    reason = "InvalidCalendar"

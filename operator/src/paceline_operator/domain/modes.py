@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paceline_operator.api.choice import Mode
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
+from paceline_operator.autopilot.decision import Knob
 
 _ORDER = (Mode.OFF, Mode.RECOMMEND, Mode.AUTO)
 
@@ -14,6 +15,14 @@ def capped(spec: InferenceServiceSpec, most: Mode) -> InferenceServiceSpec:
     mode = _lower(spec.scaling.effective_mode, most)
     scaling = spec.scaling.model_copy(update={"mode": mode})
     return spec.model_copy(update={"tuning": tuning, "scaling": scaling})
+
+
+def lowered(spec: InferenceServiceSpec, most: Mode) -> frozenset[Knob]:
+    """Knobs that get less autonomy here than the spec asks for, the replica knob among them."""
+    given = capped(spec, most)
+    live = given.tuning.mode is not spec.tuning.mode
+    replicas = given.scaling.mode is not spec.scaling.effective_mode
+    return frozenset([Knob.BUDGET] * live + [Knob.REPLICAS] * replicas)
 
 
 def _lower(mode: Mode, most: Mode) -> Mode:

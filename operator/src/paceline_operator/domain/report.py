@@ -20,22 +20,25 @@ from paceline_operator.api.conditions import (
 from paceline_operator.api.status import (
     MAX_DECISIONS,
     BudgetStatus,
+    CalendarStatus,
     Condition,
     DecisionStatus,
     ExplainedDecision,
     InferenceServiceStatus,
+    ModesStatus,
     SloStatus,
 )
 from paceline_operator.api.summary import summarize
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot.decision import Action, Decision, Knob, SloMeasurement, Tick
-from paceline_operator.domain import explanation, pinned, verdicts
+from paceline_operator.domain import calendar, explanation, pinned, verdicts
 from paceline_operator.domain.names import selector_text
 from paceline_operator.domain.verdicts import Sight
 
 MEASURE_EVERY_S = 60.0
 DEAD_BAND_PERCENT_POINTS = 1.0
 DEAD_BAND_SHARE = 0.05
+_MODES = ((Knob.BUDGET, "tuning"), (Knob.REPLICAS, "scaling"))
 # Their text holds live figures; a new text alone is no news.
 _MEASURED = frozenset(
     {
@@ -60,6 +63,7 @@ class Pass:
         budget: State of the live knobs.
         memory: What must survive a restart.
         now_s: Moment of the pass.
+        lowered: Knobs that get less autonomy here than the user asks for.
     """
 
     name: str
@@ -70,6 +74,7 @@ class Pass:
     budget: BudgetStatus
     memory: Mapping[str, Any]
     now_s: float
+    lowered: frozenset[Knob] = frozenset()
 
 
 def status(found: Pass) -> InferenceServiceStatus:
@@ -82,6 +87,8 @@ def status(found: Pass) -> InferenceServiceStatus:
         desired_replicas=sight.wanted,
         selector=selector_text(found.name),
         budget=found.budget,
+        calendar=_calendar(found),
+        modes=_modes(found),
         slos=_slos(found),
         model=_model(tick) or found.before.model,
         last_decision=_last(tick) or found.before.last_decision,
@@ -91,6 +98,22 @@ def status(found: Pass) -> InferenceServiceStatus:
         memory=dict(found.memory),
     )
     return fresh.model_copy(update={"summary": summarize(fresh)})
+
+
+def _calendar(found: Pass) -> CalendarStatus | None:
+    tick = found.sight.tick
+    return found.before.calendar if tick is None else calendar.shown(tick.timetable)
+
+
+def _modes(found: Pass) -> ModesStatus | None:
+    """What is in force, where that is less than the user asked for."""
+    if found.spec is None or not found.lowered:
+        return None
+    return ModesStatus(
+        tuning=found.spec.tuning.mode,
+        scaling=found.spec.scaling.effective_mode,
+        lowered=tuple(name for knob, name in _MODES if knob in found.lowered),
+    )
 
 
 def with_moves(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot import pilot
-from paceline_operator.autopilot.decision import Tick
+from paceline_operator.autopilot.decision import Knob, Tick
 from paceline_operator.autopilot.fleet import FleetObservation, PodObservation, Tunables
 from paceline_operator.autopilot.knob_loop import KNOB_EVERY_S
 from paceline_operator.autopilot.memory import Memory
@@ -41,8 +41,14 @@ def ask(
         template_hash=template_hash(seen.deployment),
         rolling_out=seen.rolling_out,
         yielded=yielded,
+        allowance=seen.allowance,
     )
-    return pilot.step(policy_from_spec(spec), fleet, seen.memory, seen.now_s)
+    policy = replace(
+        policy_from_spec(spec),
+        tuning_lowered=Knob.BUDGET in seen.lowered,
+        scaling_lowered=Knob.REPLICAS in seen.lowered,
+    )
+    return pilot.step(policy, fleet, seen.memory, seen.now_s)
 
 
 def asked_anew(memory: Memory, now_s: float) -> Memory:

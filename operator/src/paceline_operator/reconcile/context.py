@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from paceline_operator.api.choice import Mode
+from paceline_operator.domain import blast_radius
 from paceline_operator.domain.platform import Platform
 from paceline_operator.kube.client import KubeClient
 from paceline_operator.kube.event import EventRecorder
@@ -31,6 +32,8 @@ class Context:
         events: Tells users.
         platform: The installation's part of rendering.
         max_mode: Most autonomy any object gets here.
+        most_changes: Most that the autopilot may change over all objects in a minute.
+        changes: What it has changed in the last minute.
         clock: Seconds since the epoch.
         instruments: The operator's own metrics.
         has_keda: Whether the cluster has ScaledObjects.
@@ -48,6 +51,8 @@ class Context:
     clock: Callable[[], float]
     instruments: Instruments
     has_keda: bool = False
+    most_changes: blast_radius.Limits = field(default_factory=blast_radius.Limits)
+    changes: tuple[blast_radius.Change, ...] = ()
     sessions: dict[Key, Session] = field(default_factory=dict)
 
     def session(self, key: Key) -> Session:

@@ -14,9 +14,10 @@ from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
-from paceline_operator.domain import crash_loop, modes, pods, tunables
+from paceline_operator.domain import blast_radius, calendar, crash_loop, modes, pods, tunables
 from paceline_operator.domain.belonging import is_child, is_replica
 from paceline_operator.domain.contract import HEALTH_PORT, HealthPath
+from paceline_operator.domain.errors import SpecError
 from paceline_operator.domain.names import ENGINE, PROXY, derive
 from paceline_operator.domain.ownership import WINDOW_S, autoscaler_of
 from paceline_operator.domain.pinned import Pinned
@@ -68,10 +69,13 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     if service is None:
         return None
     # Nothing is awaited between the object and its children: they are of one moment.
-    status, (spec, refused) = _status(service), _spec(ctx, service)
+    status, (asked, refused) = _status(service), _spec(service)
+    spec = None if asked is None else modes.capped(asked, ctx.max_mode)
     children = _children(ctx, key, session)
     items = _pods(ctx, key)
     deployment = children.get((DEPLOYMENT.kind, derive(key[1])))
+    if session.memory is None:
+        ctx.changes = (*ctx.changes, *blast_radius.load(status.memory, key))
     take_over(session, service, status, deployment, now_s)
     session.forgiven = crash_loop.remembered(session.forgiven, items, now_s)
     fleet = crash_loop.marked(pods.read_pods(items), items, now_s, session.forgiven)
@@ -85,6 +89,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         now_s=now_s,
         token=token,
         spec=spec if token else None,
+        lowered=frozenset() if asked is None else modes.lowered(asked, ctx.max_mode),
         refused=refused if token else session.missing_right,
         missing_right=session.missing_right,
         status=status,
@@ -177,16 +182,18 @@ def _status(service: Mapping[str, Any]) -> InferenceServiceStatus:
         return InferenceServiceStatus()
 
 
-def _spec(
-    ctx: Context, service: Mapping[str, Any]
-) -> tuple[InferenceServiceSpec | None, Problem | None]:
+def _spec(service: Mapping[str, Any]) -> tuple[InferenceServiceSpec | None, Problem | None]:
     try:
         spec = InferenceServiceSpec.model_validate(service.get("spec") or {})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         return None, Problem("InvalidSpec", f"spec.{where}: {first['msg']}")
-    return modes.capped(spec, ctx.max_mode), None
+    try:
+        calendar.check(spec)
+    except SpecError as error:
+        return None, Problem(error.reason, str(error))
+    return spec, None
 
 
 def _children(ctx: Context, key: Key, session: Session) -> dict[tuple[str, str], Object]:

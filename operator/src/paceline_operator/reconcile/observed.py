@@ -8,7 +8,8 @@ from typing import Any
 
 from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.autopilot.decision import Knob
+from paceline_operator.autopilot.fleet import Allowance, PodTunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain import rollout
 from paceline_operator.domain.ownership import Write
@@ -28,6 +29,8 @@ class Observed:
         service: The object as last seen.
         now_s: Moment of the pass.
         spec: Its spec with modes capped, None where it cannot be read.
+        lowered: Knobs that get less autonomy here than it asks for.
+        allowance: Changes that the limit over all services leaves to it.
         refused: Why not.
         missing_right: What the operator may not read, though it goes on without.
         status: Its status as stored.
@@ -57,6 +60,8 @@ class Observed:
     now_s: float
     token: str
     spec: InferenceServiceSpec | None = None
+    lowered: frozenset[Knob] = frozenset()
+    allowance: Allowance = field(default_factory=Allowance)
     refused: Problem | None = None
     missing_right: Problem | None = None
     status: InferenceServiceStatus = field(default_factory=InferenceServiceStatus)

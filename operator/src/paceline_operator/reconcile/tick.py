@@ -10,7 +10,7 @@ from paceline_operator.api.conditions import ConditionType, find_condition
 from paceline_operator.api.status import MAX_DECISIONS, InferenceServiceStatus
 from paceline_operator.autopilot.decision import Decision, Tick
 from paceline_operator.autopilot.memory import dump_memory
-from paceline_operator.domain import contest, pinned, report, rollout
+from paceline_operator.domain import blast_radius, contest, pinned, report, rollout
 from paceline_operator.domain.names import derive
 from paceline_operator.domain.pods import Problem
 from paceline_operator.domain.tunables import objectives_digest
@@ -56,16 +56,35 @@ async def tick(ctx: Context, key: Key) -> float | None:
         # The user asked for something: both loops answer at once.
         seen = replace(seen, memory=consult.asked_anew(seen.memory, seen.now_s))
     is_due = is_new or seen.is_measured
-    plan = decide(seen, ctx.platform, is_due=is_due)
+    plan = _decided(ctx, key, seen, is_due=is_due)
     try:
         await _execute(ctx, session, seen, plan)
     except (InvalidError, ForbiddenError, ForeignChildError) as error:
+        _uncount(ctx, key, seen.now_s)
         # Trying again does not help until a person acts: that belongs into the status.
         plan = discarded(seen, plan, _refusal(error), is_announced=session.is_announced)
         await _tell_refusal(ctx, seen, plan.refused)
+    except KubeError:
+        _uncount(ctx, key, seen.now_s)
+        raise
     _remember(session, seen, plan)
     await _publish(ctx, session, seen, plan)
     return _delay(ctx, session, seen, plan)
+
+
+def _decided(ctx: Context, key: Key, seen: Observed, *, is_due: bool) -> Plan:
+    """The plan, and its changes counted at once: other objects decide while this one acts."""
+    now_s = seen.now_s
+    ctx.changes = blast_radius.recent(ctx.changes, now_s)
+    allowance = blast_radius.allowance(ctx.most_changes, ctx.changes, key, now_s)
+    plan = decide(replace(seen, allowance=allowance), ctx.platform, is_due=is_due)
+    ctx.changes = (*ctx.changes, *blast_radius.made(plan.tick, key, now_s))
+    return plan
+
+
+def _uncount(ctx: Context, key: Key, now_s: float) -> None:
+    """Forget what this pass has counted: nothing came of it, and the next decides anew."""
+    ctx.changes = tuple(c for c in ctx.changes if (c.service, c.time_s) != (key, now_s))
 
 
 def _remember(session: Session, seen: Observed, plan: Plan) -> None:
@@ -155,17 +174,18 @@ async def _announce(ctx: Context, session: Session, seen: Observed, plan: Plan) 
     budget = knobs.budget_status(seen, plan.agreed)
     moves = (*session.unpublished, *(_applied(plan.tick) if plan.tick is not None else ()))
     status = report.with_moves(seen.status, moves).model_copy(
-        update={"budget": budget, "memory": _memory(session, seen, plan)}
+        update={"budget": budget, "memory": _memory(ctx, session, seen, plan)}
     )
     await _write(ctx, session, seen, status)
     session.is_announced = True
 
 
-def _memory(session: Session, seen: Observed, plan: Plan) -> dict[str, Any]:
+def _memory(ctx: Context, session: Session, seen: Observed, plan: Plan) -> dict[str, Any]:
     kept: dict[str, Any] = {
         "pilot": dump_memory(plan.memory),
         "writers": dump_writers(plan.writers),
         "strays": dump_strays(session.strays),
+        blast_radius.KEY: blast_radius.dump(ctx.changes, (seen.namespace, seen.name)),
         pinned.KEY: pinned.dump(_pin(session, seen)),
     }
     if plan.agreed is None:
@@ -195,7 +215,7 @@ def _count(ctx: Context, seen: Observed, decision: Decision) -> None:
 
 
 async def _publish(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
-    status = _status(session, seen, plan)
+    status = _status(ctx, session, seen, plan)
     _show(ctx, seen, status)
     stored = seen.status
     if session.own is not None:
@@ -205,7 +225,7 @@ async def _publish(ctx: Context, session: Session, seen: Observed, plan: Plan) -
         session.unpublished, session.observed = (), ()
 
 
-def _status(session: Session, seen: Observed, plan: Plan) -> InferenceServiceStatus:
+def _status(ctx: Context, session: Session, seen: Observed, plan: Plan) -> InferenceServiceStatus:
     # Engines have answered meanwhile: the status shows what they report now.
     reports = {p.uid: session.reports[p.incarnation] for p in seen.pods
                if p.incarnation in session.reports}  # fmt: skip
@@ -217,8 +237,9 @@ def _status(session: Session, seen: Observed, plan: Plan) -> InferenceServiceSta
         before=seen.status,
         sight=_sight(session, current, plan),
         budget=knobs.budget_status(current, plan.agreed),
-        memory=_memory(session, seen, plan),
+        memory=_memory(ctx, session, seen, plan),
         now_s=seen.now_s,
+        lowered=seen.lowered,
     )
     return report.status(found)
 

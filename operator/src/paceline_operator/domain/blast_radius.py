@@ -1,0 +1,112 @@
+"""How much the autopilot may change over all services in a minute: what a runaway is held by.
+
+Exact over any 60 s, and not only on average as a bucket that refills would be: each change is
+remembered for a minute. What people order (manual values, limits, schedules) is not counted and
+not held. Moves that can wait, of live knobs and inwards, may use half of each limit: the rest is
+kept for replicas that demand asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paceline_operator.autopilot.decision import Decision, Knob, Tick
+from paceline_operator.autopilot.fleet import Allowance
+from paceline_operator.autopilot.restraint import ORDERED
+
+WINDOW_S = 60.0
+PATIENT_SHARE = 0.5
+KEY = "changes"
+"""Key in a status' memory: what was changed in the last minute, for the next process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Most that may change in any 60 s; by default far more than a healthy installation asks for.
+
+    Attributes:
+        services: Services of which a knob or the replica count changes.
+        replicas: Replicas added and given back, together.
+    """
+
+    services: int = 120
+    replicas: int = 240
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One move that was decided: of which service, and of how many replicas (0: live knobs)."""
+
+    time_s: float
+    service: tuple[str, str]
+    replicas: int = 0
+
+
+def recent(changes: Iterable[Change], now_s: float) -> tuple[Change, ...]:
+    """Those that still count."""
+    return tuple(each for each in changes if each.time_s > now_s - WINDOW_S)
+
+
+def allowance(
+    limits: Limits, changes: Iterable[Change], service: tuple[str, str], now_s: float
+) -> Allowance:
+    """What one service may change now.
+
+    Args:
+        limits: Of the installation.
+        changes: Of all services, those of the last minute at least.
+        service: The one that asks.
+        now_s: Operator's clock.
+    """
+    counted = recent(changes, now_s)
+    others = {each.service for each in counted} - {service}
+    used = sum(each.replicas for each in counted)
+    patient = _patient(limits)
+    may_move, may_wait = len(others) < limits.services, len(others) < patient.services
+    oldest_s = min((each.time_s for each in counted), default=None)
+    return Allowance(
+        knobs=may_wait,
+        out=max(0, limits.replicas - used) if may_move else 0,
+        inward=max(0, patient.replicas - used) if may_wait else 0,
+        until_s=None if oldest_s is None else oldest_s + WINDOW_S,
+    )
+
+
+def _patient(limits: Limits) -> Limits:
+    """What moves that can wait may use, one of each at least."""
+    return Limits(
+        services=max(1, int(PATIENT_SHARE * limits.services)),
+        replicas=max(1, int(PATIENT_SHARE * limits.replicas)),
+    )
+
+
+def made(tick: Tick | None, service: tuple[str, str], now_s: float) -> tuple[Change, ...]:
+    """What a tick changes, as far as it counts."""
+    if tick is None:
+        return ()
+    own = (each for each in tick.decisions if each.applied and each.reason not in ORDERED)
+    return tuple(Change(time_s=now_s, service=service, replicas=_size(each)) for each in own)
+
+
+def _size(decision: Decision) -> int:
+    if decision.knob is not Knob.REPLICAS:
+        return 0
+    return abs((decision.after or 0) - (decision.before or 0))
+
+
+def dump(changes: Iterable[Change], service: tuple[str, str]) -> list[list[float]]:
+    """One service's changes as JSON values."""
+    return [[round(c.time_s, 1), c.replicas] for c in changes if c.service == service]
+
+
+def load(stored: Mapping[str, Any] | None, service: tuple[str, str]) -> tuple[Change, ...]:
+    """The changes a status remembers; none where they cannot be read."""
+    try:
+        return tuple(
+            Change(time_s=float(time_s), service=service, replicas=int(replicas))
+            for time_s, replicas in (stored or {}).get(KEY) or ()
+        )
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return ()
