@@ -97,6 +97,19 @@ def burst(
     return tuple(segments)
 
 
+def stages(rate: float, parts: Sequence[tuple[str, float, float]]) -> tuple[Segment, ...]:
+    """One level after the other.
+
+    Args:
+        rate: Requests per second of a level of 1.
+        parts: Phase, level and seconds of each.
+    """
+    return tuple(
+        Segment(phase=phase, duration_s=seconds, rate_from=rate * level, rate_to=rate * level)
+        for phase, level, seconds in parts
+    )
+
+
 def poisson(rng: Random) -> Iterator[float]:
     """Points of a Poisson process of rate one."""
     at = 0.0

@@ -13,6 +13,7 @@ from e2e.load.mix import FORM, NAMED, Kind, MixError, parse_mix
 from e2e.load.plan import Plan, PlanError, make_plan
 from e2e.load.sender import Target
 
+PLANS = ("steady", "step", "ramp", "burst", "stages")
 API_KEY = "PACELINE_API_KEY"
 """Variable with the bearer token."""
 DESCRIPTION = """\
@@ -34,6 +35,7 @@ plans, from --rate R (requests/s) and --factor F:
   step    R for --before, F x R for --duration, R for --after
   ramp    R rising to F x R over --duration
   burst   R, and each --every seconds F x R for --burst seconds, for --duration
+  stages  one level after the other, as --stages names them: PHASE:LEVEL:SECONDS[,…], LEVEL x R each
 """
 
 
@@ -73,15 +75,16 @@ def _add_target(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_plan(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--plan", choices=("steady", "step", "ramp", "burst"), default="steady")
+    group.add_argument("--plan", choices=PLANS, default="steady")
     group.add_argument("--seed", type=int, default=1, help="of everything random (1)")
     group.add_argument("--rate", type=_positive, required=True, help="requests per second")
-    group.add_argument("--duration", type=_positive, required=True, help="seconds")
+    group.add_argument("--duration", type=_positive, help="seconds; of all plans but stages")
     group.add_argument("--factor", type=_positive, default=3.0, help="see plans (3)")
     group.add_argument("--before", type=_seconds, default=60.0, help="step: seconds before (60)")
     group.add_argument("--after", type=_seconds, default=60.0, help="step: seconds after (60)")
     group.add_argument("--every", type=_positive, default=30.0, help="burst: period (30)")
     group.add_argument("--burst", type=_positive, default=5.0, help="burst: length (5)")
+    group.add_argument("--stages", type=_stages, help="stages: see below")
     group.add_argument("--evenly", action="store_true", help="even spacing instead of Poisson")
     group.add_argument(
         "--max-requests", type=int, default=10_000, help="refuses a larger plan (10000)"
@@ -109,6 +112,14 @@ def _mix(text: str) -> tuple[Kind, ...]:
         return parse_mix(text)
     except MixError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _stages(text: str) -> tuple[tuple[str, float, float], ...]:
+    """Phase, level and seconds of each stage."""
+    parts = [part.split(":") for part in text.split(",")]
+    if any(len(part) != 3 for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is not PHASE:LEVEL:SECONDS[,…]")
+    return tuple((phase, _positive(level), _positive(seconds)) for phase, level, seconds in parts)
 
 
 def _first_line(path: str) -> str:
@@ -155,9 +166,14 @@ def segments_of(flags: argparse.Namespace) -> tuple[Segment, ...]:
     """The load that flags ask for.
 
     Raises:
-        PlanError: Bursts would not fit into their period.
+        PlanError: Bursts would not fit into their period, or the plan's lengths are not named.
     """
+    needed = "stages" if flags.plan == "stages" else "duration"
+    if getattr(flags, needed) is None:
+        raise PlanError(f"--plan {flags.plan} needs --{needed}")
     match flags.plan:
+        case "stages":
+            return arrivals.stages(flags.rate, flags.stages)
         case "step":
             return arrivals.step(
                 flags.rate, flags.factor, flags.before, flags.duration, flags.after

@@ -20,6 +20,7 @@ NEEDED = ("--url", "http://x:8000", "--model", "m", "--rate", "2", "--duration",
             ["quiet", "burst", "quiet", "burst"],
             28,
         ),
+        (("--plan", "stages", "--stages", "low:1:5,high:4:10"), ["low", "high"], 90),
     ],
 )
 def test_plans(flags: tuple[str, ...], phases: list[str], requests: int) -> None:
@@ -80,6 +81,16 @@ def test_help_documents_every_flag() -> None:
         (
             ("--rate", "1", "--duration", "1", "--plan", "burst", "--burst", "30"),
             "--burst 30 must be below --every 30",
+        ),
+        (("--rate", "1"), "--plan steady needs --duration"),
+        (("--rate", "1", "--plan", "stages"), "--plan stages needs --stages"),
+        (
+            ("--rate", "1", "--plan", "stages", "--stages", "a:1"),
+            "argument --stages: 'a:1' is not PHASE:LEVEL:SECONDS",
+        ),
+        (
+            ("--rate", "1", "--plan", "stages", "--stages", "a:0:5"),
+            "argument --stages: 0 is not above zero",
         ),
     ],
 )
