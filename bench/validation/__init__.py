@@ -1,0 +1,1 @@
+"""The simulator held against real engines over HTTP."""

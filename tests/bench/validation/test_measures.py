@@ -1,0 +1,116 @@
+"""When a simulated figure lies too far from a served one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bench.validation.__main__ import Comparison, verdict
+from bench.validation.case import ON_CPU, ON_DEVICE
+from bench.validation.measures import (
+    JUDGED,
+    Distance,
+    Measures,
+    Targets,
+    distances,
+    measures,
+    middle,
+)
+
+TARGETS = Targets(ttft_ms=200.0, itl_ms=50.0)
+SERVED = Measures(
+    requests=100, gaps=1000, ttft_percent=90.0, itl_percent=95.0, ttft_p50_ms=100.0,
+    ttft_p95_ms=250.0, itl_p50_ms=20.0, itl_p95_ms=50.0,
+)  # fmt: skip
+
+
+def test_figures_are_shares_and_nearest_rank_percentiles() -> None:
+    found = measures([100.0, 150.0, 200.0, 900.0], [10.0] * 19 + [80.0], TARGETS)
+    assert (found.ttft_percent, found.itl_percent) == (75.0, 95.0)
+    assert (found.ttft_p50_ms, found.ttft_p95_ms) == (150.0, 900.0)
+    assert (found.itl_p50_ms, found.itl_p95_ms) == (10.0, 10.0)
+
+
+@pytest.mark.parametrize(("ttft_ms", "gaps_ms"), [([], [1.0]), ([1.0], [])])
+def test_nothing_measured_is_an_error(ttft_ms: list[float], gaps_ms: list[float]) -> None:
+    with pytest.raises(ValueError, match="nothing was measured"):
+        measures(ttft_ms, gaps_ms, TARGETS)
+
+
+@pytest.mark.parametrize(
+    ("change", "short"),
+    [
+        ({}, []),
+        ({"ttft_percent": 94.9}, []),
+        ({"ttft_percent": 84.9}, ["ttft_percent"]),
+        ({"itl_p50_ms": 21.9}, []),
+        ({"itl_p50_ms": 22.1}, ["itl_p50_ms"]),
+        ({"ttft_p50_ms": 89.0}, ["ttft_p50_ms"]),
+        ({"ttft_p95_ms": 299.0, "itl_p95_ms": 41.0}, []),
+        ({"ttft_p95_ms": 301.0, "itl_p95_ms": 39.0}, ["ttft_p95_ms", "itl_p95_ms"]),
+    ],
+)
+def test_limits_of_the_simulated_device(change: dict[str, float], short: list[str]) -> None:
+    found = distances([SERVED], replace(SERVED, **change), ON_DEVICE)
+    assert [each.name for each in found] == list(JUDGED)
+    assert [each.name for each in found if not each.holds] == short
+
+
+def test_what_repeats_differ_by_is_allowed_where_it_is_more() -> None:
+    repeats = [replace(SERVED, ttft_p95_ms=value) for value in (200.0, 250.0, 350.0)]
+    near, far = (
+        next(
+            d for d in distances(repeats, replace(SERVED, ttft_p95_ms=v), ON_CPU) if "p95" in d.name
+        )
+        for v in (390.0, 410.0)
+    )
+    assert (near.served, near.spread) == (250.0, pytest.approx(0.6))
+    assert near.holds
+    assert not far.holds
+
+
+def test_the_middle_is_taken_of_each_figure() -> None:
+    repeats = [replace(SERVED, ttft_p50_ms=a, itl_p50_ms=b) for a, b in ((1, 9), (5, 5), (9, 1))]
+    assert (middle(repeats).ttft_p50_ms, middle(repeats).itl_p50_ms) == (5, 5)
+
+
+def comparison(**changes: object) -> Comparison:
+    good = Comparison(
+        name="case",
+        repeats=(SERVED,),
+        simulated=SERVED,
+        distances=distances([SERVED], SERVED, ON_DEVICE),
+        lost=0,
+        host_cpu=0.3,
+        lag_ms=2.0,
+        is_disturbed=False,
+    )
+    return replace(good, **changes)
+
+
+FAR = (Distance(name="itl_p50_ms", served=20.0, simulated=30.0, limit=0.1),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "validation: ok figures=6 missed=0 lost=0 host_cpu=0.30"),
+        (
+            {"distances": FAR},
+            "validation: short figures=1 missed=1 lost=0 host_cpu=0.30 short_of=case/itl_p50_ms",
+        ),
+        ({"lost": 2}, "validation: short figures=6 missed=0 lost=2 host_cpu=0.30"),
+        (
+            {"is_disturbed": True, "host_cpu": 0.9},
+            "validation: void figures=6 missed=0 lost=0 host_cpu=0.90",
+        ),
+        ({"lag_ms": 21.0}, "validation: void figures=6 missed=0 lost=0 host_cpu=0.30"),
+    ],
+)
+def test_the_last_line(changes: dict[str, object], line: str) -> None:
+    assert verdict([comparison(**changes)]) == line
+
+
+def test_no_case_is_no_success() -> None:
+    assert verdict([]).startswith("validation: short")
