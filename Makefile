@@ -17,10 +17,10 @@ LATER = @echo "$@: not built yet; it comes with a later issue" >&2; exit 1
 
 SERVING_TESTS := tests/engine/server tests/robust
 ENGINE_TESTS := tests/engine tests/bench --ignore=tests/engine/server \
-	--ignore=tests/bench/conformance
+	--ignore=tests/bench/conformance --ignore=tests/bench/validation
 FLEETS_TESTS := tests/operator/reconcile
 OPERATOR_TESTS := tests/operator tests/contract tests/architecture tests/charts tests/e2e \
-	tests/bench/conformance \
+	tests/bench/conformance tests/bench/validation \
 	--ignore=tests/operator/reconcile
 SUPPORT := $(wildcard tests/support/*.py)
 # What only the engine's tests use, and only its environment can check.
@@ -82,10 +82,10 @@ static-lint:
 	@$(OP)/ruff format --check .
 
 static-types-operator:
-	@$(OP)/mypy operator/src e2e bench/conformance bench/simulator.py tests/verify $(filter-out $(ENGINE_SUPPORT),$(SUPPORT))
+	@$(OP)/mypy operator/src e2e bench/conformance bench/validation bench/simulator.py tests/verify $(filter-out $(ENGINE_SUPPORT),$(SUPPORT))
 
 static-types-engine:
-	@$(EN)/mypy --exclude bench/conformance/ --exclude bench/simulator.py engine/src bench \
+	@$(EN)/mypy --exclude bench/conformance/ --exclude bench/validation/ --exclude bench/simulator.py engine/src bench \
 		$(ENGINE_SUPPORT)
 
 static-imports:
@@ -119,20 +119,22 @@ verify: ## Fail where anything generated differs from its source
 	@$(SETUP) operator cluster
 	@$(MAKE) static-verify
 
-.PHONY: smoke e2e chaos conformance conformance-full bench-engine bench-flags soak
+.PHONY: smoke e2e validation chaos conformance conformance-full bench-engine bench-flags soak
 smoke: ## Kill operator, engine pod and API server on the real cluster; lose no request
 	@$(SETUP) operator engine model cluster
 	@$(OP)/python -m e2e.smoke
 
-e2e: ## All of the cluster tests
-	@$(SETUP) operator engine model cluster
-	@$(OP)/python -m e2e.cluster up
-	@$(OP)/python -m e2e.cluster check
-	@$(OP)/python -m e2e.smoke
+e2e: ## A fleet under load against the simulator's prediction, then every fault, on the real cluster
+	@$(SETUP) operator engine cluster prometheus
+	@$(OP)/python -m e2e.trial
 
 bench-engine: ## The engine side by side with its peer, written to bench/results/
 	@$(SETUP) engine model
 	@$(EN)/python -m bench.quick
+
+validation: ## The simulator against real engines over HTTP, written to bench/results/
+	@$(SETUP) operator engine model
+	@$(OP)/python -m bench.validation
 
 bench-flags: ## What each flag of the engine does, written to bench/results/ and docs/engine.md
 	@$(SETUP) engine model

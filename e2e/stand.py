@@ -1,4 +1,4 @@
-"""A cluster with Paceline installed and a namespace to work in: where demo and smoke run."""
+"""A cluster with Paceline installed and a namespace to work in: where demo, smoke and trial run."""
 
 from __future__ import annotations
 
@@ -44,12 +44,14 @@ class Stand:
         kubectl: In the run's namespace.
         helm: With the release installed.
         host: How pods of the operator's image run here.
+        values: The chart's, as it is installed.
     """
 
     settings: Settings
     kubectl: Kubectl
     helm: Helm
     host: PodHost
+    values: Mapping[str, Any]
 
     @property
     def namespace(self) -> str:
@@ -73,11 +75,16 @@ class Stand:
 
 
 @contextmanager
-def stand(namespace: str, *, keep_cluster: bool) -> Iterator[Stand]:
+def stand(namespace: str, *, keep_cluster: bool, operators: int | None = None) -> Iterator[Stand]:
     """Brings up the cluster, installs the chart, and makes a namespace.
 
     The namespace goes at the end, also after an interruption; of the cluster only what was
     started here, unless it is to be kept. No other run may use the cluster meanwhile.
+
+    Args:
+        namespace: Its name.
+        keep_cluster: Whether the cluster outlives the run.
+        operators: Processes of the operator, one of which leads; None for the chart's default.
 
     Raises:
         ClusterError, InstallError, KubectlError: Something did not come up, could not be
@@ -87,7 +94,7 @@ def stand(namespace: str, *, keep_cluster: bool) -> Iterator[Stand]:
     with interruption.raised(), access.reserved(settings):
         was_up = settings.provider == "existing" or lifecycle.is_up(settings)
         with _cluster(settings, say, keep=was_up or keep_cluster):
-            place = _install(settings, namespace, say)
+            place = _install(settings, namespace, operators, say)
             with _namespace(place, say):
                 yield place
 
@@ -129,8 +136,10 @@ def _down(settings: Settings, say: Progress, *, keep: bool) -> list[str]:
     return [] if keep else lifecycle.down(settings, say)
 
 
-def _install(settings: Settings, namespace: str, say: Progress) -> Stand:
+def _install(settings: Settings, namespace: str, operators: int | None, say: Progress) -> Stand:
     values = _values(settings)
+    if operators is not None:
+        values = {**values, "operator": {**values.get("operator", {}), "replicas": operators}}
     kubectl = access.kubectl(settings, namespace)
     helm = Helm(_helm(settings), kubectl)
     if settings.provider == "existing":
@@ -139,7 +148,9 @@ def _install(settings: Settings, namespace: str, say: Progress) -> Stand:
     install(helm, values)
     say("yours", "to look at it from another shell, paste the next lines there")
     print(access.exports(settings), flush=True)
-    return Stand(settings=settings, kubectl=kubectl, helm=helm, host=pod_host(values))
+    return Stand(
+        settings=settings, kubectl=kubectl, helm=helm, host=pod_host(values), values=values
+    )
 
 
 def _require_own(settings: Settings, found: tuple[Found, ...]) -> None:

@@ -6,10 +6,12 @@ times something was dead.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -46,24 +48,56 @@ class Busy:
 def kill_operator(site: Site) -> Fault:
     """SIGKILL to the operator; its Deployment brings it back, and it leads again."""
     pods = site.system.json("get", "pods")["items"]
-    before, at_s = containers(pods), time.time()
-    for pod in pods:
+    return _kill_operators(site, pods, pods)
+
+
+def kill_leader(site: Site) -> tuple[Fault, str]:
+    """SIGKILL to the operator that leads, of two; the other takes over.
+
+    Returns:
+        When nobody led, and who leads now.
+    """
+    old = _leader(site)
+    pods = site.system.json("get", "pods")["items"]
+    leading = [pod for pod in pods if old.startswith(pod["metadata"]["name"])]
+    fault = _kill_operators(site, pods, leading)
+    new = _leader(site)
+    if new == old:
+        raise SmokeError(f"{old} was killed and leads again; another should")
+    return fault, new
+
+
+def _kill_operators(
+    site: Site, known: Sequence[Mapping[str, Any]], killed: Sequence[Mapping[str, Any]]
+) -> Fault:
+    before, at_s = containers(known), time.time()
+    for pod in killed:
         _kill_pod_processes(pod["metadata"]["uid"])
     dead_s = time.time()
-    until("operator started again", lambda: ready_anew(before, _operator(site)), 90)
     until("operator leads again", lambda: _leads(site, dead_s), 90)
+    until("operator started again", lambda: ready_anew(before, _operator(site)), 90)
     return Fault("operator", at_s, time.time())
+
+
+def _leader(site: Site) -> str:
+    lease = site.system.json("get", "lease", OPERATOR_LEASE)
+    return str(lease["spec"].get("holderIdentity") or "")
 
 
 def kill_engine(site: Site) -> tuple[Fault, EngineKill]:
     """SIGKILL to every process of one engine pod, of the one that holds most requests."""
     busiest = _at_work(site)
+    serving = sum(c.ready for c in _engines(site))
     before, uid = containers([busiest.pod]), busiest.pod["metadata"]["uid"]
     at_s = time.time()
     _kill_pod_processes(uid)
     dead_s = time.time()
     until("killed engine noticed", lambda: has_restarted(before, _engines(site)), 30)
-    until("two replicas serve again", lambda: sum(c.ready for c in _engines(site)) == 2, 60)
+    until(
+        f"{serving} replicas serve again",
+        lambda: sum(c.ready for c in _engines(site)) >= serving,
+        60,
+    )
     kill = EngineKill(
         read_at_s=busiest.read_at_s,
         at_s=at_s,
@@ -74,13 +108,13 @@ def kill_engine(site: Site) -> tuple[Fault, EngineKill]:
     return Fault("engine", at_s, time.time()), kill
 
 
-def kill_api_server(site: Site) -> Fault:
-    """SIGKILL to the API server, away for 30 s, started again; node and operator report anew."""
+def kill_api_server(site: Site, away_s: float = API_AWAY_S) -> Fault:
+    """SIGKILL to the API server, away for a while, started again; node and operator report anew."""
     at_s = time.time()
     if not processes.kill(site.settings, "kube-apiserver", signal.SIGKILL):
         raise SmokeError("the API server was not running")
     try:
-        time.sleep(API_AWAY_S)
+        time.sleep(away_s)
         back_s = time.time()
     finally:
         # Also after Ctrl-C: a cluster that is kept must not be left without its API server.
@@ -118,20 +152,28 @@ def held_requests(metrics: str) -> int:
 
 def _kill_pod_processes(uid: str) -> None:
     """Ends a pod's containers as a crash would; the pause process, PID 1 of its own, stays."""
+    found = pod_processes(uid)
+    if not found:
+        raise SmokeError(f"no process of pod {uid} on this machine")
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def pod_processes(uid: str) -> list[int]:
+    """Ids, on this machine, of what runs in a pod's containers; its pause process is left out."""
     marks = (uid, uid.replace("-", "_"))
-    found = 0
+    found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
         try:
             inside = any(mark in (folder / "cgroup").read_text() for mark in marks)
             if inside and (folder / "comm").read_text().strip() != "pause":
-                os.kill(int(folder.name), signal.SIGKILL)
-                found += 1
+                found.append(int(folder.name))
         except (FileNotFoundError, ProcessLookupError):
             continue
-    if not found:
-        raise SmokeError(f"no process of pod {uid} on this machine")
+    return found
 
 
 def _operator(site: Site) -> tuple[Container, ...]:

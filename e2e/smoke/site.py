@@ -1,4 +1,4 @@
-"""Where the smoke test runs: cluster, namespaces, and waiting for what should become true."""
+"""Where faults are done: cluster, namespaces, a fleet, and waiting for what should become true."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ class SmokeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One smoke test.
+    """One run against one fleet.
 
     Attributes:
         settings: The cluster's.
         kubectl: Namespace of the fleet.
         system: Namespace of the operator.
         host: How the load generator's pod runs.
+        name: The fleet's.
     """
 
     settings: Settings
     kubectl: Kubectl
     system: Kubectl
     host: PodHost
+    name: str = NAME
 
     def service(self) -> dict[str, Any]:
         """The InferenceService as it is now."""
-        found: dict[str, Any] = self.kubectl.json("get", "inferenceservice", NAME)
+        found: dict[str, Any] = self.kubectl.json("get", "inferenceservice", self.name)
         return found
 
     def condition(self, kind: str) -> dict[str, Any]:

@@ -1,0 +1,135 @@
+"""What goes wrong between operator and engines, beside the kills of the smoke test."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from e2e.cluster.settings import NODE_IP
+from e2e.smoke.faults import pod_processes
+from e2e.smoke.losses import Fault
+from e2e.smoke.site import Site, SmokeError, until
+from e2e.trial.diversion import Diversion, diverted
+from e2e.trial.impostor import mute, pretender
+from paceline_operator.domain.contract import ADMIN_PORT, HEALTH_PORT
+from paceline_operator.metrics import names
+
+HANG_S = 45.0
+STALE_S = 20.0
+"""From then on the operator must have noticed that a pod does not answer."""
+LEAST_ASKED = 3
+MEND_S = 90.0
+
+_REVISION = re.compile(rf"^{names.TUNABLES_REVISION.full_name}\{{[^}}]*\}} (\S+)$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A fault that is over.
+
+    Attributes:
+        fault: When it was.
+        words: What it showed.
+    """
+
+    fault: Fault
+    words: str
+
+
+def hang_metrics(site: Site) -> Mended:
+    """One engine's metrics accept connections and never answer; requests and probes pass.
+
+    Raises:
+        SmokeError: The operator gave up asking, lowered replicas meanwhile, or did not read
+            the engine again afterwards.
+    """
+    pod, at_s = _an_engine(site), time.time()
+    with (
+        mute(NODE_IP) as server,
+        diverted(_operators(site), Diversion(pod["status"]["podIP"], HEALTH_PORT, server.port)),
+    ):
+        time.sleep(STALE_S)
+        known = _desired(site)
+        time.sleep(HANG_S - STALE_S)
+        asked, left = server.accepted, _desired(site)
+    end_s = time.time()
+    if asked < LEAST_ASKED:
+        raise SmokeError(f"metrics hung: the operator asked {asked} times in {HANG_S:.0f} s")
+    if left < known:
+        raise SmokeError(f"metrics hung: replicas were lowered from {known} to {left} meanwhile")
+    took_s = until("measured again after metrics hung", lambda: _is_fresh(site), MEND_S)
+    words = f"asked {asked} times in vain, replicas held at {left}, fresh {took_s:.0f} s later"
+    return Mended(Fault("metrics hung", at_s, end_s), words)
+
+
+def ignore_tunables(site: Site) -> Mended:
+    """One engine answers a change of live values as if it had made it, and keeps its own.
+
+    Raises:
+        SmokeError: No change was sent, or the engine was left behind once it did as told again.
+    """
+    pod, at_s = _an_engine(site), time.time()
+    pod_ip = pod["status"]["podIP"]
+    with (
+        pretender(NODE_IP, pod_ip) as server,
+        diverted(_operators(site), Diversion(pod_ip, ADMIN_PORT, server.port)),
+    ):
+        _move_target(site)
+        until("a change of live values sent", lambda: bool(server.ignored), 30)
+        time.sleep(STALE_S)
+    end_s = time.time()
+    took_s = until("live values in force everywhere", lambda: is_followed(site), MEND_S)
+    words = f"{len(server.ignored)} calls ignored, in force everywhere {took_s:.0f} s later"
+    return Mended(Fault("tunables ignored", at_s, end_s), words)
+
+
+def is_followed(site: Site) -> bool:
+    """Whether every engine, by its own metrics, runs with the revision that is agreed."""
+    agreed = int(site.service()["status"]["budget"]["revision"])
+    names_of = [pod["metadata"]["name"] for pod in site.engine_pods()]
+    return all(revision_of(site.kubectl.pod_metrics(name)) == agreed for name in names_of)
+
+
+def revision_of(metrics: str) -> int | None:
+    """Revision of the live values in force, by an engine's own metrics."""
+    found = _REVISION.search(metrics)
+    return None if found is None else round(float(found[1]))
+
+
+def moved(slos: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The objectives with one target a millisecond further: what engines count by is another."""
+    first, *others = slos
+    return [{**first, "targetMs": int(first["targetMs"]) + 1}, *others]
+
+
+def _move_target(site: Site) -> None:
+    slos = moved(site.service()["spec"]["slos"])
+    site.kubectl.patch("inferenceservice", site.name, {"spec": {"slos": slos}})
+
+
+def _an_engine(site: Site) -> dict[str, Any]:
+    ready = [
+        pod
+        for pod in site.engine_pods()
+        if any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"]["conditions"])
+    ]
+    if not ready:
+        raise SmokeError("no engine is ready")
+    return min(ready, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+
+
+def _operators(site: Site) -> list[int]:
+    """One process of each pod of the operator."""
+    pods = site.system.json("get", "pods")["items"]
+    found = [pod_processes(pod["metadata"]["uid"]) for pod in pods]
+    return [pids[0] for pids in found if pids]
+
+
+def _desired(site: Site) -> int:
+    return int(site.service()["status"].get("desiredReplicas") or 0)
+
+
+def _is_fresh(site: Site) -> bool:
+    return bool(site.condition("MetricsFresh").get("status") == "True")

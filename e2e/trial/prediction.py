@@ -1,0 +1,118 @@
+"""What the simulator says of a load before real engines serve it: same spec, same arrivals."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import yaml
+
+from e2e.load.plan import PlannedRequest
+from e2e.trial.figures import Figures, Share, replica_hours
+from paceline_operator.api.v1alpha1 import InferenceServiceSpec, SloMetric
+from paceline_operator.autopilot.policy import Objective, Policy, policy_from_spec
+from paceline_operator.simulator.autopilot_controller import AutopilotController
+from paceline_operator.simulator.engine_config import EngineConfig
+from paceline_operator.simulator.fleet.fleet_config import FleetConfig
+from paceline_operator.simulator.profiles import find_profile
+from paceline_operator.simulator.queue_limits import by_objectives
+from paceline_operator.simulator.request import Request
+from paceline_operator.simulator.result import Result
+from paceline_operator.simulator.run import simulate
+from paceline_operator.simulator.scoring.outcome import Outcome
+from paceline_operator.simulator.scoring.score import overall
+from paceline_operator.simulator.scoring.yardstick import Yardstick
+
+BLOCK_SIZE = 16
+SEED = 1
+SETTLE_S = 60.0
+"""Simulated beyond the judged time, so that its last requests end."""
+
+
+def read_spec(path: Path) -> InferenceServiceSpec:
+    """Spec of the manifest in a file."""
+    return InferenceServiceSpec.model_validate(yaml.safe_load(path.read_text())["spec"])
+
+
+def engine_config(spec: InferenceServiceSpec) -> EngineConfig:
+    """An engine as the operator starts it for a spec on the simulated device.
+
+    Raises:
+        ValueError: The spec names no profile or no longest context.
+    """
+    policy, engine = policy_from_spec(spec), spec.engine
+    if engine.device.profile is None or engine.max_model_len is None:
+        raise ValueError("a prediction needs engine.device.profile and engine.maxModelLen")
+    profile = find_profile(engine.device.profile)
+    block_size = engine.kv_cache.block_size or BLOCK_SIZE
+    return EngineConfig(
+        law=profile.law,
+        num_kv_blocks=profile.kv_capacity_tokens // block_size,
+        max_model_len=engine.max_model_len,
+        max_num_batched_tokens=policy.batch_max,
+        max_num_seqs=policy.max_num_seqs,
+        initial_batched_tokens=policy.batch_initial,
+        initial_running_seqs=policy.max_num_seqs,
+        block_size=block_size,
+        queue_limits_s=by_objectives(policy.objectives),
+    )
+
+
+def requests_of(planned: Iterable[PlannedRequest]) -> Iterator[Request]:
+    """The plan in the simulator's form; prompts share nothing."""
+    return (Request(each.offset_s, each.prompt_tokens, each.max_tokens) for each in planned)
+
+
+def predict(
+    spec: InferenceServiceSpec,
+    planned: Sequence[PlannedRequest],
+    *,
+    cold_start_s: float,
+    until_s: float,
+) -> Figures:
+    """Simulates a load on a fleet that the operator's control law steers.
+
+    Args:
+        spec: Of the fleet.
+        planned: The load; beyond `until_s` it goes on, as it does on the cluster.
+        cold_start_s: From a pod made to one that is ready.
+        until_s: End of the time that is judged.
+    """
+    policy = policy_from_spec(spec)
+    config = FleetConfig(
+        engine=engine_config(spec),
+        objectives=policy.objectives,
+        initial_replicas=policy.min_replicas,
+        cold_start_s=cold_start_s,
+        drain_s=float(spec.rollout.drain_seconds),
+    )
+    result = simulate(
+        requests_of(planned),
+        config,
+        AutopilotController(policy),
+        generator=random.Random(SEED),
+        until_s=until_s + SETTLE_S,
+    )
+    return figures_of(result, policy, until_s)
+
+
+def figures_of(result: Result, policy: Policy, until_s: float) -> Figures:
+    """The figures of what was sent, and paid for, before `until_s`."""
+    judged = [outcome for outcome in result.outcomes if outcome.arrival_s < until_s]
+    yardstick = Yardstick(policy.objectives)
+    good = overall(judged, yardstick.goodput)
+    ready = [sample.ready for sample in result.samples if sample.time_s < until_s]
+    return Figures(
+        ttft=_share(judged, yardstick, policy.of_metric(SloMetric.TTFT)[0]),
+        itl=_share(judged, yardstick, policy.of_metric(SloMetric.ITL)[0]),
+        goodput=Share(good.good, good.total),
+        replica_hours=replica_hours([(s.time_s, s.existing) for s in result.samples], 0.0, until_s),
+        replicas_least=min(ready, default=0),
+        replicas_most=max(ready, default=0),
+    )
+
+
+def _share(judged: Sequence[Outcome], yardstick: Yardstick, objective: Objective) -> Share:
+    score = overall(judged, lambda outcome: yardstick.samples(objective, outcome))
+    return Share(score.good, score.total)

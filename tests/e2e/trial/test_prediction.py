@@ -1,0 +1,51 @@
+"""The prediction: the operator's own reading of the spec, and the control law it ships."""
+
+from __future__ import annotations
+
+import random
+
+from e2e.load.plan import PlannedRequest
+from e2e.trial import part, prediction
+from e2e.trial.load import SHORT as LOADS
+from e2e.trial.load import plan_of
+from paceline_operator.simulator.profiles import find_profile
+
+SHORT = LOADS.direct
+
+
+def test_an_engine_is_made_as_the_spec_says() -> None:
+    spec = prediction.read_spec(part.FLEET)
+    config = prediction.engine_config(spec)
+    profile = find_profile("llama-3-70b-a100-tp4")
+    assert config.law == profile.law
+    assert config.kv_capacity_tokens <= profile.kv_capacity_tokens
+    assert (config.max_num_batched_tokens, config.initial_batched_tokens) == (1024, 128)
+    assert (config.max_num_seqs, config.max_model_len) == (16, 4096)
+    assert config.queue_limits_s == (2.0, None)
+
+
+def test_the_same_load_gives_the_same_figures_and_scales_out() -> None:
+    spec = prediction.read_spec(part.FLEET)
+    planned = plan_of(SHORT).requests
+    first, second = (
+        prediction.predict(spec, planned, cold_start_s=13.0, until_s=SHORT.judged_s)
+        for _ in range(2)
+    )
+    assert first == second
+    assert first.goodput.total == sum(r.offset_s < SHORT.judged_s for r in planned)
+    assert first.replicas_least == 2 < first.replicas_most
+
+
+def test_a_fleet_without_pressure_keeps_its_least_replicas() -> None:
+    spec = prediction.read_spec(part.FLEET)
+    chance = random.Random(1)
+    planned = [
+        PlannedRequest(
+            number=number, offset_s=2.0 * number + chance.random(), phase="calm", kind="chat",
+            prompt_tokens=800, max_tokens=20, streamed=True,
+        )
+        for number in range(60)
+    ]  # fmt: skip
+    figures = prediction.predict(spec, planned, cold_start_s=13.0, until_s=120.0)
+    assert figures.goodput.percent == 100.0
+    assert figures.replica_hours * 3600 == 2 * 120.0
