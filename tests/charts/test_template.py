@@ -104,12 +104,15 @@ def test_environment_tells_the_process_where_it_is(plain: Rendered) -> None:
     assert env["POD_NAMESPACE"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace"
 
 
+NESTED = ("hostPathModels", "metrics", "blastRadius", "recording")
+
+
 def test_settings_hold_every_documented_key(plain: Rendered) -> None:
     table = re.findall(r"^\| `([\w.]+)` \|", (CHART / "README.md").read_text(), re.M)
     keys = {
         f"{key}.{inner}" if isinstance(value, dict) and inner else key
         for key, value in plain.settings.items()
-        for inner in (value if key in ("hostPathModels", "metrics", "blastRadius") else [""])
+        for inner in (value if key in NESTED else [""])
     }
     documented = {key for key in table if key.split(".")[0] in plain.settings}
     assert documented == keys
@@ -139,6 +142,7 @@ CHOSEN: Object = {
     "engine": {"image": "registry.example/engine:1", "podOverlay": OVERLAY},
     "proxy": {"image": "haproxy:x", "podOverlay": {"spec": {"nodeSelector": {"a": "b"}}}},
     "model": {"hostPath": {"enabled": True, "prefixes": ["/models", "/mnt/more"]}},
+    "recording": {"directory": "/records", "maxMegabytes": 8},
 }
 
 
@@ -155,6 +159,7 @@ def test_values_reach_the_settings() -> None:
         "maxMode": "Off",
         "blastRadius": {"servicesPerMinute": 120, "replicasPerMinute": 12},
         "workers": 3,
+        "recording": {"directory": "/records", "maxMegabytes": 8},
         "leaseNamespace": NAMESPACE,
         "leaseName": "paceline-leader",
     }
@@ -162,6 +167,27 @@ def test_values_reach_the_settings() -> None:
         "/models",
         "/mnt/more",
     )
+
+
+@pytest.mark.parametrize(
+    ("volume", "source"),
+    [
+        ({}, {"emptyDir": {"sizeLimit": "9Mi"}}),
+        ({"persistentVolumeClaim": {"claimName": "c"}},) * 2,
+    ],
+)
+def test_records_have_a_volume_of_their_own(volume: Object, source: Object) -> None:
+    values = {"recording": {"directory": "/records", "maxMegabytes": 8, "volume": volume}}
+    rendered = template(values)
+    mounts = {m["name"]: m for m in rendered.container["volumeMounts"]}
+    assert mounts["recording"] == {"name": "recording", "mountPath": "/records"}
+    volumes = rendered.only("Deployment")["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "recording", **source} in volumes
+
+
+def test_nothing_is_recorded_by_default(plain: Rendered) -> None:
+    assert "recording" not in {m["name"] for m in plain.container["volumeMounts"]}
+    assert Settings.model_validate(plain.settings).recording.directory == ""
 
 
 def test_values_reach_the_pod() -> None:

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import aiohttp
 import kopf
@@ -33,6 +34,12 @@ from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import EngineAdmin
 from paceline_operator.reconcile.instruments import Instruments
 from paceline_operator.reconcile.queue import WorkQueue
+from paceline_operator.reconcile.recording import (
+    Recorder,
+    RecordFile,
+    ThreadRecorder,
+    Unrecorded,
+)
 from paceline_operator.reconcile.workers import Workers
 from paceline_operator.settings import Environment, Settings, SettingsError, load
 
@@ -40,6 +47,8 @@ log = logging.getLogger("paceline_operator")
 
 EXIT_BAD_START = 2
 EXIT_LEASE_LOST = 3
+RECORDED_WITHIN_S = 2.0
+MEGABYTE = 1 << 20
 
 
 def main() -> None:
@@ -89,6 +98,8 @@ async def run(settings: Settings, environment: Environment) -> None:
         if not await _until(stop, _stand_by(client, health, lease, settings)):
             return
         client.guard = lease.check
+        ctx.recorder = _recorder(settings, ctx.instruments)
+        stack.callback(ctx.recorder.end, RECORDED_WITHIN_S)
         await _lead(ctx, lease, settings, configuration, stop)
         await lease.release()
 
@@ -205,6 +216,15 @@ def _source(settings: Settings, session: aiohttp.ClientSession) -> Source:
         return DirectSource(HttpFetch(session))
     log.info("engines' metrics come from Prometheus at %s", server.url)
     return PrometheusSource(session, server)
+
+
+def _recorder(settings: Settings, instruments: Instruments) -> Recorder:
+    """Begun by the leader alone: another process may share the directory."""
+    where = settings.recording
+    if not where.directory:
+        return Unrecorded()
+    file = RecordFile(Path(where.directory), where.max_megabytes * MEGABYTE)
+    return ThreadRecorder(file, instruments.unrecorded, time.monotonic)
 
 
 def _terms(settings: Settings, environment: Environment) -> LeaseTerms:

@@ -107,6 +107,13 @@ class BlastRadius(Model):
         return Limits(services=self.services_per_minute, replicas=self.replicas_per_minute)
 
 
+class Recording(Model):
+    """Whether and where decisions are recorded, to be made again."""
+
+    directory: str = ""
+    max_megabytes: Annotated[int, Field(ge=1, le=65536)] = 64
+
+
 class Settings(Model):
     """The settings file."""
 
@@ -120,6 +127,7 @@ class Settings(Model):
     max_mode: Mode = Mode.AUTO
     blast_radius: BlastRadius = BlastRadius()
     workers: Annotated[int, Field(ge=1, le=256)] = 8
+    recording: Recording = Recording()
     lease_namespace: str | None = None
     lease_name: str = "paceline-leader"
     metrics: MetricsSettings = MetricsSettings()

@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ from paceline_operator import nesting
 from paceline_operator.cli import document, status_view
 from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.explanation import explain as explained
+from paceline_operator.cli.replay import replay as replayed
 from paceline_operator.cli.service import Reader, Service, connected
 from paceline_operator.cli.wording import utc_now
 
@@ -59,6 +61,27 @@ def explain(
 ) -> None:
     """In sentences, knob by knob: measured, considered, binding, next; and what moves brought."""
     _run(_explain(name, namespace, context, as_json=as_json))
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A file of recorded decisions: decisions.jsonl.")],
+) -> None:
+    """Makes recorded decisions again; exits 1 where one differs by a byte. Needs no cluster."""
+    count, differing = 0, 0
+    try:
+        for said in replayed(file):
+            count += 1
+            if said is not None:
+                differing += 1
+                sys.stdout.write(f"{said}\n")
+    except CliError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise typer.Exit(1) from error
+    if differing:
+        sys.stdout.write(f"replay: {differing} of {count} decisions differ\n")
+        raise typer.Exit(1)
+    sys.stdout.write(f"replay: ok {count} decisions\n")
 
 
 def main() -> None:

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot import pilot
-from paceline_operator.autopilot.decision import Knob, Tick
+from paceline_operator.autopilot.decision import Knob
 from paceline_operator.autopilot.fleet import FleetObservation, PodObservation, Tunables
 from paceline_operator.autopilot.knob_loop import KNOB_EVERY_S
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import policy_from_spec
+from paceline_operator.autopilot.record import Asked
 from paceline_operator.autopilot.replica_loop import REPLICA_EVERY_S
 from paceline_operator.domain.pods import UNSCHEDULABLE, PodView, template_hash
 from paceline_operator.reconcile.observed import Observed
@@ -22,8 +23,8 @@ def ask(
     target: int | None,
     knobs: Tunables,
     yielded: dict[str, str],
-) -> Tick:
-    """What the autopilot says now.
+) -> Asked:
+    """What the autopilot says now, with what it was asked.
 
     Args:
         seen: What was gathered.
@@ -48,7 +49,8 @@ def ask(
         tuning_lowered=Knob.BUDGET in seen.lowered,
         scaling_lowered=Knob.REPLICAS in seen.lowered,
     )
-    return pilot.step(policy, fleet, seen.memory, seen.now_s)
+    tick = pilot.step(policy, fleet, seen.memory, seen.now_s)
+    return Asked(policy=policy, fleet=fleet, memory=seen.memory, now_s=seen.now_s, tick=tick)
 
 
 def asked_anew(memory: Memory, now_s: float) -> Memory:

@@ -16,6 +16,7 @@ from paceline_operator.metrics import Scraper, Source
 from paceline_operator.reconcile.engine_admin import EngineAdmin
 from paceline_operator.reconcile.instruments import Instruments
 from paceline_operator.reconcile.queue import WorkQueue
+from paceline_operator.reconcile.recording import Recorder, Unrecorded
 from paceline_operator.reconcile.session import Session
 
 
@@ -36,6 +37,7 @@ class Context:
         changes: What it has changed in the last minute.
         clock: Seconds since the epoch.
         instruments: The operator's own metrics.
+        recorder: Keeps decisions to be made again.
         has_keda: Whether the cluster has ScaledObjects.
         sessions: Memory of each object between ticks.
     """
@@ -50,6 +52,7 @@ class Context:
     max_mode: Mode
     clock: Callable[[], float]
     instruments: Instruments
+    recorder: Recorder = field(default_factory=Unrecorded)
     has_keda: bool = False
     most_changes: blast_radius.Limits = field(default_factory=blast_radius.Limits)
     changes: tuple[blast_radius.Change, ...] = ()

@@ -11,6 +11,7 @@ from paceline_operator.autopilot.decision import Knob, SetReplicas, Tick
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import policy_from_spec
+from paceline_operator.autopilot.record import Asked
 from paceline_operator.domain import desired, ownership, replicas, scale_in
 from paceline_operator.domain.errors import SpecError
 from paceline_operator.domain.names import derive
@@ -43,7 +44,8 @@ class Plan:
         adopted: A foreign write whose value was taken over in this pass.
         yielded: Knob -> writer it has yielded to.
         writers: Foreign writes to remember.
-        tick: What the autopilot said in this pass, None where it was not asked.
+        asked: What the autopilot was asked in this pass, None where it was not.
+        tick: What it said.
         memory: Its memory.
         template_hash: Template pods should be of.
     """
@@ -61,6 +63,7 @@ class Plan:
     adopted: Write | None = None
     yielded: Mapping[str, str] = field(default_factory=dict)
     writers: tuple[Write, ...] = ()
+    asked: Asked | None = None
     tick: Tick | None = None
     memory: Memory = field(default_factory=Memory)
     template_hash: str = ""
@@ -84,9 +87,11 @@ def decide(seen: Observed, platform: Platform, *, is_due: bool) -> Plan:
     if seen.spec is None:
         return replace(base, refused=seen.refused, template_hash=template_hash(seen.deployment))
     known = knobs.present(seen, seen.spec)
-    tick = _consult(seen, seen.spec, base, known) if is_due else None
+    asked = _consult(seen, seen.spec, base, known) if is_due else None
+    tick = None if asked is None else asked.tick
     plan = replace(
         base,
+        asked=asked,
         tick=tick,
         memory=seen.memory if tick is None else tick.memory,
         target=_target(base, tick),
@@ -143,7 +148,7 @@ def _template_of(children: list[dict[str, Any]], name: str) -> str:
     return template_hash(next(found, None))
 
 
-def _consult(seen: Observed, spec: InferenceServiceSpec, base: Plan, known: Agreed) -> Tick:
+def _consult(seen: Observed, spec: InferenceServiceSpec, base: Plan, known: Agreed) -> Asked:
     left = dict(base.yielded)
     manager = ownership.adopted(base.writers, seen.now_s)
     if manager is not None:

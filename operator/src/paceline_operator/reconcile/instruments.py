@@ -44,6 +44,11 @@ class Instruments:
             (*_OBJECT, "slo"),
             registry=registry,
         )
+        self.unrecorded = Counter(
+            "paceline_operator_decisions_unrecorded",
+            "Decisions that should have been recorded and were left out.",
+            registry=registry,
+        )
         self.queue_depth = Gauge(
             "paceline_operator_queue_depth", "Objects waiting for a pass.", registry=registry
         )

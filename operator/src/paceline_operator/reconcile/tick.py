@@ -57,6 +57,8 @@ async def tick(ctx: Context, key: Key) -> float | None:
         seen = replace(seen, memory=consult.asked_anew(seen.memory, seen.now_s))
     is_due = is_new or seen.is_measured
     plan = _decided(ctx, key, seen, is_due=is_due)
+    if plan.asked is not None:
+        ctx.recorder.note(f"{seen.namespace}/{seen.name}", plan.asked)
     try:
         await _execute(ctx, session, seen, plan)
     except (InvalidError, ForbiddenError, ForeignChildError) as error:

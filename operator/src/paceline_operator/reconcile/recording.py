@@ -1,0 +1,167 @@
+"""Decisions written to files of bounded size; whatever goes wrong with them stops nothing else.
+
+Records go through a short queue to a thread of their own, since a disk may hang. What the queue
+cannot hold is left out, and counted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from prometheus_client import Counter as Metric
+
+from paceline_operator.autopilot.record import Asked, Writer
+
+log = logging.getLogger(__name__)
+
+FILE, FILE_BEFORE = "decisions.jsonl", "decisions.1.jsonl"
+QUEUED = 256
+RETRY_S = 60.0
+
+
+class Recorder(Protocol):
+    """Takes decisions; never waits, never fails."""
+
+    def note(self, key: str, asked: Asked) -> None:
+        """One decision of an object."""
+
+    def end(self, timeout_s: float) -> None:
+        """Nothing follows."""
+
+
+class Unrecorded:
+    """Takes decisions and leaves them."""
+
+    def note(self, key: str, asked: Asked) -> None:
+        """Nothing is kept."""
+
+    def end(self, timeout_s: float) -> None:
+        """There is nothing to end."""
+
+
+class RecordFile:
+    """Two files in a directory: the one written to and, of the same size, the one before.
+
+    Args:
+        directory: Where.
+        most_bytes: Of both files together.
+    """
+
+    def __init__(self, directory: Path, most_bytes: int) -> None:
+        self._path, self._before = directory / FILE, directory / FILE_BEFORE
+        self._most_bytes = most_bytes // 2
+        self._writer = Writer()
+        self._file = -1
+        self._size = 0
+
+    def append(self, key: str, asked: Asked) -> None:
+        """Writes one record, in full or not at all.
+
+        Raises:
+            OSError: The disk does not take it; the next record begins a new file.
+        """
+        try:
+            if self._file < 0:
+                self._begin()
+            line = self._line(key, asked)
+            if self._size and self._size + len(line) > self._most_bytes:
+                self._begin()
+                line = self._line(key, asked)
+            if len(line) <= self._most_bytes:
+                self._put(line)
+            else:
+                self._writer.forget()  # what was not written, the next may not lean on
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the file."""
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+
+    def _line(self, key: str, asked: Asked) -> bytes:
+        return f"{self._writer.line(key, asked)}\n".encode()
+
+    def _begin(self) -> None:
+        """A new file; what the last one held is the file before."""
+        self.close()
+        self._writer.forget()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if self._path.exists() and self._path.stat().st_size:
+            self._path.replace(self._before)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self._file, self._size = os.open(self._path, flags, 0o600), 0
+
+    def _put(self, line: bytes) -> None:
+        written = 0
+        try:
+            while written < len(line):
+                written += os.write(self._file, line[written:])
+        except OSError:
+            os.ftruncate(self._file, self._size)
+            raise
+        self._size += written
+
+
+class ThreadRecorder:
+    """Writes from a thread of its own.
+
+    Args:
+        file: Where to.
+        lost: Counts records that were left out.
+        monotonic: Seconds of a clock that never goes back.
+    """
+
+    def __init__(self, file: RecordFile, lost: Metric, monotonic: Callable[[], float]) -> None:
+        self._file, self._lost, self._monotonic = file, lost, monotonic
+        self._queue: queue.Queue[tuple[str, Asked] | None] = queue.Queue(QUEUED)
+        self._failing = False
+        self._retry_at_s = float("-inf")
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread.start()
+
+    def note(self, key: str, asked: Asked) -> None:
+        """Queues it, or leaves it out."""
+        try:
+            self._queue.put_nowait((key, asked))
+        except queue.Full:
+            self._lost.inc()
+
+    def end(self, timeout_s: float) -> None:
+        """Writes what is queued, for as long as this may take."""
+        try:
+            self._queue.put(None, timeout=timeout_s)
+        except queue.Full:
+            return
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (each := self._queue.get()) is not None:
+            self._write(*each)
+        self._file.close()
+
+    def _write(self, key: str, asked: Asked) -> None:
+        """A disk that does not take records is told of once, and asked again now and then."""
+        if self._failing and self._monotonic() < self._retry_at_s:
+            self._lost.inc()
+            return
+        try:
+            self._file.append(key, asked)
+        except (OSError, TypeError, ValueError) as error:
+            self._lost.inc()
+            self._retry_at_s = self._monotonic() + RETRY_S
+            if not self._failing:
+                log.warning("decisions are not recorded: %s; tried again each minute", error)
+            self._failing = True
+        else:
+            if self._failing:
+                log.info("decisions are recorded again")
+            self._failing = False

@@ -1,0 +1,72 @@
+"""`kubectl paceline replay`: recorded decisions made again, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.operator.autopilot.test_record import recorded
+
+PROGRAM = Path(sys.executable).parent / "kubectl-paceline"
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[str]:
+    return recorded(12.0, 60.0).lines
+
+
+def replay(path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(PROGRAM), "replay", str(path)], capture_output=True, text=True, check=False
+    )
+
+
+def written(path: Path, lines: list[str], end: str = "\n") -> Path:
+    path.write_text("\n".join(lines) + end)
+    return path
+
+
+def test_the_same_bytes_are_ok(tmp_path: Path, lines: list[str]) -> None:
+    done = replay(written(tmp_path / "a.jsonl", lines))
+    assert (done.returncode, done.stdout) == (0, f"replay: ok {len(lines)} decisions\n")
+
+
+def test_a_last_line_cut_short_is_left_out(tmp_path: Path, lines: list[str]) -> None:
+    done = replay(written(tmp_path / "a.jsonl", [*lines, lines[-1][:100]], end=""))
+    assert done.stdout == f"replay: ok {len(lines)} decisions\n"
+
+
+def test_each_mismatch_is_one_line(tmp_path: Path, lines: list[str]) -> None:
+    """The last answer is changed, so that no other one follows from it."""
+    document = json.loads(lines[-1])
+    document["tick"]["decisions"][0]["after"] = 7
+    changed = json.dumps(document, separators=(",", ":"))
+    path = written(tmp_path / "a.jsonl", [*lines[:-1], changed])
+    done = replay(path)
+    assert done.returncode == 1
+    said, last = done.stdout.splitlines()
+    assert said.startswith(f"{path}:{len(lines)}: default/chat: tick.decisions[0].after was 7, is ")
+    assert last == f"replay: 1 of {len(lines)} decisions differ"
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"{}\n", ":1: it is no record of version 1"),
+        (b"\xff\xfe\n", "it is no text"),
+        (None, "No "),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(tmp_path: Path, content: bytes | None, what: str) -> None:
+    path = tmp_path / "a.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    done = replay(path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {path}")
+    assert what in done.stderr
+    assert done.stderr.count("\n") == 1

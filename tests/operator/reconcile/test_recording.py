@@ -1,0 +1,154 @@
+"""Files of bounded size, on disks that may be full."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.pilot import step
+from paceline_operator.autopilot.record import Asked, Replay
+from paceline_operator.reconcile.recording import (
+    FILE,
+    FILE_BEFORE,
+    QUEUED,
+    RETRY_S,
+    RecordFile,
+    ThreadRecorder,
+)
+from tests.operator.autopilot.build import auto, fleet, window
+
+
+def asked(number: int) -> Asked:
+    now_s = 1000.0 + 5 * number
+    slices = tuple(window(at_s, at_s + 5.0) for at_s in range(900, 1000 + 5 * number, 5))
+    given = auto(), fleet(now_s=now_s, slices=slices), Memory()
+    return Asked(
+        policy=given[0], fleet=given[1], memory=given[2], now_s=now_s,
+        tick=step(*given, now_s),
+    )  # fmt: skip
+
+
+def replayed(path: Path) -> int:
+    replay, count = Replay(), 0
+    for line in path.read_text().splitlines():
+        assert replay.again(line)[1] == line
+        count += 1
+    return count
+
+
+def test_both_files_together_stay_within_their_size(tmp_path: Path) -> None:
+    most_bytes = 60_000
+    file = RecordFile(tmp_path / "made" / "here", most_bytes)
+    for number in range(40):
+        file.append(f"default/{number % 3}", asked(number))
+        sizes = [p.stat().st_size for p in (tmp_path / "made" / "here").iterdir()]
+        assert sum(sizes) <= most_bytes
+    file.close()
+    names = sorted(p.name for p in (tmp_path / "made" / "here").iterdir())
+    assert names == sorted([FILE, FILE_BEFORE])
+    found = [replayed(tmp_path / "made" / "here" / name) for name in names]
+    assert min(found) >= 1
+    assert sum(found) < 40
+
+
+def test_what_is_larger_than_a_file_is_left_out_and_nothing_leans_on_it(tmp_path: Path) -> None:
+    file = RecordFile(tmp_path, 2000)
+    file.append("default/a", asked(1))
+    file.close()
+    assert (tmp_path / FILE).read_bytes() == b""
+    roomy = RecordFile(tmp_path, 100_000)
+    roomy.append("default/a", asked(2))
+    assert replayed(tmp_path / FILE) == 1
+
+
+def test_a_new_process_keeps_the_records_of_the_last(tmp_path: Path) -> None:
+    for number in range(2):
+        file = RecordFile(tmp_path, 100_000)
+        file.append("default/a", asked(number))
+        file.close()
+    assert replayed(tmp_path / FILE) == replayed(tmp_path / FILE_BEFORE) == 1
+
+
+def test_a_full_disk_leaves_no_half_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = RecordFile(tmp_path, 200_000)
+    file.append("default/a", asked(0))
+    write = os.write
+    with monkeypatch.context() as patch:
+        taken = iter((100,))
+
+        def full(to: int, data: bytes) -> int:
+            left = next(taken, 0)
+            if not left:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(to, data[:left])
+
+        patch.setattr("os.write", full)
+        with pytest.raises(OSError, match="No space left"):
+            file.append("default/a", asked(1))
+    assert replayed(tmp_path / FILE) == 1
+    file.append("default/a", asked(2))
+    assert replayed(tmp_path / FILE) == replayed(tmp_path / FILE_BEFORE) == 1
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + 20.0
+    while not holds() and time.monotonic() < end_s:
+        time.sleep(0.01)
+    assert holds()
+
+
+def test_a_disk_that_takes_nothing_is_told_of_once_and_asked_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    lost = Counter("lost", "Lost.", registry=CollectorRegistry())
+    count = lost._value.get
+    clock, blocked = [0.0], tmp_path / "place"
+    blocked.write_text("a file where a directory should be")
+    recorder = ThreadRecorder(RecordFile(blocked, 100_000), lost, lambda: clock[0])
+    for number in range(3):
+        recorder.note("default/a", asked(number))
+    until(lambda: count() == 3)
+    clock[0] = RETRY_S + 1
+    recorder.note("default/a", asked(3))
+    until(lambda: count() == 4)
+    told = [r for r in caplog.records if "not recorded" in r.message]
+    assert len(told) == 1
+    blocked.unlink()
+    clock[0] = 3 * RETRY_S
+    recorder.note("default/a", asked(4))
+    recorder.end(20.0)
+    assert replayed(blocked / FILE) == 1
+    assert [r.message for r in caplog.records][-1] == "decisions are recorded again"
+
+
+def test_a_disk_that_hangs_costs_records_and_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going, write = threading.Event(), os.write
+
+    def hang(to: int, data: bytes) -> int:
+        going.wait(60.0)
+        return write(to, data)
+
+    monkeypatch.setattr("os.write", hang)
+    lost = Counter("lost", "Lost.", registry=CollectorRegistry())
+    recorder = ThreadRecorder(RecordFile(tmp_path, 8 << 20), lost, time.monotonic)
+    one = asked(0)
+    began_s = time.monotonic()
+    for _ in range(QUEUED + 50):
+        recorder.note("default/a", one)
+    assert time.monotonic() - began_s < 5.0
+    assert lost._value.get() >= 40
+    going.set()
+    recorder.end(30.0)
+    assert replayed(tmp_path / FILE) >= QUEUED
