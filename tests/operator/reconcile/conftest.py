@@ -15,7 +15,12 @@ def operator(
     fleets: FleetApi, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OperatorProcess]:
     directory = tmp_path_factory.mktemp("operator")
-    settings = {"watchNamespaces": ["default"], "leaseName": "reconcile"}
+    recording = {"directory": str(directory / "records"), "maxMegabytes": 16}
+    settings = {
+        "watchNamespaces": ["default"],
+        "leaseName": "reconcile",
+        "recording": recording,
+    }
     with operator_process(fleets.server.kubeconfig, directory, "reconcile", settings) as process:
         process.wait_for("leads by lease")
         yield process

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from paceline_operator.autopilot.record import Replay
 from paceline_operator.domain.ownership import is_claimed
 from tests.support.engine_pods import settle
 from tests.support.fleet import pod_object
@@ -67,6 +68,24 @@ def test_nothing_is_written_in_the_steady_state_nor_by_a_second_apply(
     passes = ticks(operator)
     operator.eventually(lambda: ticks(operator) >= passes)
     assert versions(fleets.rest, "steady") == before
+
+
+def test_every_decision_is_recorded_and_made_again(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    create(fleets, "recorded")
+    records = operator.log.parent / "records" / "decisions.jsonl"
+    lines = operator.eventually(
+        lambda: (
+            found
+            if records.exists() and '"default/recorded"' in (found := records.read_text())
+            else None
+        )
+    )
+    replay = Replay()
+    for line in lines.splitlines(keepends=True):
+        if line.endswith("\n"):
+            assert replay.again(line[:-1])[1] == line[:-1]
 
 
 def ticks(operator: OperatorProcess) -> float:

@@ -33,11 +33,17 @@ class Demand:
         now_rps: Over the last 30 s, or since a surge began.
         forecast_rps: Expected over the next cold start, noise allowance included.
         surging: Whether the newest slices lie far above what came before.
+        level_rps: What stretches up to now prove.
+        carried_rps: What the line through the last minutes proves for the end of the horizon.
+        dispersion: Variance of a count of requests over its mean.
     """
 
     now_rps: float = 0.0
     forecast_rps: float = 0.0
     surging: bool = False
+    level_rps: float = 0.0
+    carried_rps: float = 0.0
+    dispersion: float = 1.0
 
 
 def forecast(
@@ -65,7 +71,16 @@ def forecast(
         now_rps=max(seen.rate(_SHORT_S), level),
         forecast_rps=expected + noise if expected else 0.0,
         surging=any(seen.surges(span_s) for span_s in spans if span_s < _SHORT_S),
+        level_rps=level,
+        carried_rps=carried,
+        dispersion=seen.dispersion,
     )
+
+
+def rates(fleet: FleetObservation, workload: Workload) -> dict[float, float]:
+    """Offered requests per second over each of the stretches, by its length in seconds."""
+    seen = _Offered(fleet, workload)
+    return {span_s: seen.rate(span_s) for span_s in SPANS_S} if seen.slices else {}
 
 
 class _Offered:
@@ -81,6 +96,11 @@ class _Offered:
         self._prompt_tokens = max(1.0, workload.prompt_mean)
         # A sum of random prompts varies more than a count of requests does.
         self._dispersion = min(_MOST_DISPERSION, 1.0 + workload.prompt_cv2)
+
+    @property
+    def dispersion(self) -> float:
+        """Variance of a count of requests over its mean."""
+        return self._dispersion
 
     def rate(self, span_s: float, until_s: float = 0.0) -> float:
         """Over a stretch that ends so many seconds ago; 0 where nothing was measured."""

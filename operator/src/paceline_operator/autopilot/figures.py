@@ -8,6 +8,7 @@ from __future__ import annotations
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.decision import Inputs
+from paceline_operator.autopilot.demand import rates
 from paceline_operator.autopilot.law import Law
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.recommendation import down_window_s, peak
@@ -65,7 +66,12 @@ def of_replicas(s: Situation, found: Need | None, limits: Limits, memory: Memory
         **_schedule(limits),
         "offeredRps": s.demand.now_rps,
         "forecastRps": s.demand.forecast_rps,
+        "levelRps": s.demand.level_rps,
+        "carriedRps": s.demand.carried_rps,
+        "dispersion": s.demand.dispersion,
+        **_rates(s),
         "waitingTokens": round(s.waiting_tokens),
+        "waitingRequests": sum(pod.waiting - pod.batch_waiting for pod in s.fleet.serving),
         "coldStartS": s.cold_start_s,
         "downWindowS": down_window_s(s),
         "peakReplicas": peak(memory),
@@ -97,6 +103,11 @@ def _load(s: Situation) -> Inputs:
         "kvTokensP95": work.kv_p95,
         "contextTokens": work.context or work.prompt_mean / 2,
     }
+
+
+def _rates(s: Situation) -> Inputs:
+    found = rates(s.fleet, s.plant.workload)
+    return {f"offeredRps{span_s:.0f}s": rps for span_s, rps in found.items()}
 
 
 def _requests(s: Situation) -> Inputs:
