@@ -32,20 +32,23 @@ class Diversion:
     port: int
     to_port: int
 
-    def rule(self, action: str) -> list[str]:
-        """Words for iptables that add (`-A`) or remove (`-D`) it."""
-        match = ["-p", "tcp", "-d", self.pod_ip, "--dport", str(self.port)]
-        target = ["-j", "DNAT", "--to-destination", f"{NODE_IP}:{self.to_port}"]
-        return ["iptables", "-w", "-t", "nat", action, "OUTPUT", *match, *target]
-
-    def forget(self) -> list[str]:
-        """Words that have open connections judged anew, which then break."""
-        return ["conntrack", "-D", "-p", "tcp", "-d", self.pod_ip, "--dport", str(self.port)]
+    def rules(self, action: str) -> list[list[str]]:
+        """Words for iptables that add (`-A`) or remove (`-D`) it, one list a rule."""
+        to_engine = ["-p", "tcp", "-d", self.pod_ip, "--dport", str(self.port)]
+        lead = ["-j", "DNAT", "--to-destination", f"{NODE_IP}:{self.to_port}"]
+        # What is still on its way to the engine belongs to a connection from before.
+        end = ["-j", "REJECT", "--reject-with", "tcp-reset"]
+        return [
+            ["iptables", "-w", "-t", "nat", action, "OUTPUT", *to_engine, *lead],
+            ["iptables", "-w", "-t", "filter", action, "OUTPUT", *to_engine, *end],
+        ]
 
 
 @contextmanager
 def diverted(processes: Sequence[int], diversion: Diversion) -> Iterator[None]:
     """Diverts what the pods of these processes send, until the block ends.
+
+    Connections that are open are reset, so that whoever uses them connects anew.
 
     Args:
         processes: One process of each pod.
@@ -56,15 +59,15 @@ def diverted(processes: Sequence[int], diversion: Diversion) -> Iterator[None]:
     """
     try:
         for pid in processes:
-            _inside(pid, diversion.rule("-A"), must=True)
-            _inside(pid, diversion.forget(), must=False)
+            for rule in diversion.rules("-A"):
+                _inside(pid, rule, must=True)
         yield
     finally:
         with interruption.held_off():
             for pid in processes:
-                # A pod that has ended took its rules with it.
-                _inside(pid, diversion.rule("-D"), must=False)
-                _inside(pid, diversion.forget(), must=False)
+                for rule in diversion.rules("-D"):
+                    # A pod that has ended took its rules with it.
+                    _inside(pid, rule, must=False)
 
 
 def _inside(pid: int, words: Sequence[str], *, must: bool) -> None:
