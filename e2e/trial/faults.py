@@ -20,6 +20,7 @@ HANG_S = 45.0
 STALE_S = 20.0
 """From then on the operator must have noticed that a pod does not answer."""
 LEAST_ASKED = 3
+TOLD_S = 60.0
 MEND_S = 90.0
 
 _REVISION = re.compile(rf"^{names.TUNABLES_REVISION.full_name}\{{[^}}]*\}} (\S+)$", re.M)
@@ -65,10 +66,11 @@ def hang_metrics(site: Site) -> Mended:
 
 
 def ignore_tunables(site: Site) -> Mended:
-    """One engine answers a change of live values as if it had made it, and keeps its own.
+    """One engine accepts changes of live values and keeps its own.
 
     Raises:
-        SmokeError: No change was sent, or the engine was left behind once it did as told again.
+        SmokeError: No change was sent, nobody was told that it is not taken, or the engine was
+            left behind once it did as told again.
     """
     pod, at_s = _an_engine(site), time.time()
     pod_ip = pod["status"]["podIP"]
@@ -78,10 +80,13 @@ def ignore_tunables(site: Site) -> Mended:
     ):
         _move_target(site)
         until("a change of live values sent", lambda: bool(server.ignored), 30)
-        time.sleep(STALE_S)
+        told_s = until("Reconciling says TunablesNotTaken", lambda: _is_told(site), TOLD_S)
     end_s = time.time()
     took_s = until("live values in force everywhere", lambda: is_followed(site), MEND_S)
-    words = f"{len(server.ignored)} calls ignored, in force everywhere {took_s:.0f} s later"
+    words = (
+        f"{len(server.ignored)} calls ignored, told after {told_s:.0f} s, in force everywhere "
+        f"{took_s:.0f} s after the last of them"
+    )
     return Mended(Fault("tunables ignored", at_s, end_s), words)
 
 
@@ -129,6 +134,10 @@ def _operators(site: Site) -> list[int]:
 
 def _desired(site: Site) -> int:
     return int(site.service()["status"].get("desiredReplicas") or 0)
+
+
+def _is_told(site: Site) -> bool:
+    return bool(site.condition("Reconciling").get("reason") == "TunablesNotTaken")
 
 
 def _is_fresh(site: Site) -> bool:

@@ -6,17 +6,15 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 from typing_extensions import override
 
 from paceline_operator.domain.contract import ADMIN_PORT, AdminPath
 
 PATIENCE_S = 5.0
-KNOBS = ("maxNumBatchedTokens", "maxNumRunningSeqs")
 
 
 class Mute:
@@ -64,22 +62,10 @@ def mute(host: str) -> Iterator[Mute]:
         server.close()
 
 
-def claimed(report: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """An engine's report as it would read had it done what was asked."""
-    knobs = {name: wanted[name] for name in KNOBS if name in wanted}
-    return {
-        **report,
-        "revision": wanted["revision"],
-        "requested": {**report["requested"], **knobs},
-        "effective": {**report["effective"], **knobs},
-        "slos": wanted.get("slos", []),
-    }
-
-
 class Pretender(ThreadingHTTPServer):
     """The admin port of an engine that accepts live values and keeps its own.
 
-    All but a PUT of tunables goes to the engine itself.
+    A PUT is answered with 200 and what the engine runs with; all else goes to the engine itself.
 
     Attributes:
         pod_ip: The engine.
@@ -112,12 +98,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._pass_on("DELETE")
 
     def do_PUT(self) -> None:
-        wanted = json.loads(self._body())
-        code, report = self._ask("GET", AdminPath.TUNABLES.value)
-        if code == 200:
-            report = json.dumps(claimed(json.loads(report), wanted)).encode()
-            self.server.ignored.append(int(wanted["revision"]))
-        self._answer(code, report)
+        self.server.ignored.append(int(json.loads(self._body())["revision"]))
+        self._answer(*self._ask("GET", AdminPath.TUNABLES.value))
 
     def _pass_on(self, method: str) -> None:
         self._body()
