@@ -84,6 +84,11 @@ def without_tuning(policy: Policy) -> Policy:
     return replace(policy, tuning_mode=Mode.OFF)
 
 
+def paced(policy: Policy) -> Policy:
+    """Engines size each step for the ITL target themselves."""
+    return replace(policy, is_paced=True)
+
+
 def with_replicas(replicas: int) -> Callable[[Policy], Policy]:
     """So many replicas from beginning to end."""
     return lambda policy: replace(policy, scaling_mode=Mode.OFF, replicas=replicas)
@@ -121,6 +126,7 @@ def _without_latencies(window: Window) -> Window:
 
 ABLATIONS: Mapping[str, Ablation] = {
     "ours-without-tuning": Ablation(policy=without_tuning),
+    "ours-paced": Ablation(policy=paced),
     "ours-feed-forward-only": Ablation(sees=unfelt),
     "ours-feedback-only": Ablation(sees=unmodelled),
     "ours-without-trim": Ablation(keeps=untrimmed),

@@ -422,7 +422,9 @@ def test_a_squeeze_ends_without_traffic() -> None:
     knobs = Tunables(max_num_batched_tokens=512, max_num_running_seqs=8)
     seen = calm(slices=(window(NOW - 5, NOW),), desired_tunables=knobs)
     tick = pilot.step(auto(), seen, replace(rested(), **SQUEEZED), NOW)
-    assert SetTunables(max_num_batched_tokens=512, max_num_running_seqs=64) in tick.actions
+    assert (
+        SetTunables(Tunables(max_num_batched_tokens=512, max_num_running_seqs=64)) in tick.actions
+    )
     assert tick.memory.squeezed_seqs is None
 
 

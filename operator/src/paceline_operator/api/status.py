@@ -46,6 +46,8 @@ class BudgetStatus(Model):
     """Smallest token budget in force on any acknowledging engine."""
     running_seqs: int | None = None
     """Cap of concurrently running sequences asked for."""
+    step_time_target_ms: float | None = None
+    """Step time that engines are asked to keep by themselves, in milliseconds; none if absent."""
     acknowledged: int = 0
     """Engines that reported this revision."""
     total: int = 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from paceline_operator.api.v1alpha1 import SloMetric
-from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.fleet import DataClass, Tunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.timetable import Timetable
 
@@ -41,6 +41,7 @@ class Reason(StrEnum):
     DEMAND_EXPECTED = "DemandExpected"
     CAPACITY_ARRIVED = "CapacityArrived"
     OUTSIDE_LIMITS = "OutsideLimits"
+    STEP_TIME_TARGET = "StepTimeTarget"
     # Moves of the replicas
     DEMAND_FORECAST = "DemandForecast"
     BACKLOG_DRAIN = "BacklogDrain"
@@ -191,12 +192,11 @@ class Decision:
     expected: Effect | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SetTunables:
     """Push these to every engine, and to the ConfigMap once agreed."""
 
-    max_num_batched_tokens: int
-    max_num_running_seqs: int
+    tunables: Tunables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ def of_knobs(s: Situation) -> Inputs:
     figures: Inputs = {
         "budget": budget,
         "runningSeqs": s.knobs.max_num_running_seqs,
+        "stepTimeTargetMs": s.knobs.step_time_target_ms,
         "budgetCap": s.cap,
         "budgetFloor": ladder.floor,
         "budgetCeiling": ladder.ceiling,

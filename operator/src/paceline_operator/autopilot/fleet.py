@@ -18,10 +18,18 @@ class DataClass(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tunables:
-    """The two live knobs."""
+    """The live knobs.
+
+    Attributes:
+        max_num_batched_tokens: Token budget of a step.
+        max_num_running_seqs: Cap of running sequences.
+        step_time_target_ms: Step time for which engines size prompt chunks themselves, within
+            the budget; None for none.
+    """
 
     max_num_batched_tokens: int
     max_num_running_seqs: int
+    step_time_target_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +43,7 @@ class PodTunables:
         step: Granularity of the budget.
         running_seqs: Running cap in force.
         running_ceiling: Largest running cap, fixed at start.
+        step_time_target_ms: Step time that it keeps, None for none.
         revision: Of the last change it took.
     """
 
@@ -44,6 +53,7 @@ class PodTunables:
     step: int
     running_seqs: int
     running_ceiling: int
+    step_time_target_ms: float | None = None
     revision: int = 0
 
 

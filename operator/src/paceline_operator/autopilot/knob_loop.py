@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot import figures, knob_account, restraint
+from paceline_operator.autopilot.arbitration import Cause
 from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.decision import Reason, SetTunables
 from paceline_operator.autopilot.fleet import DataClass, Tunables
@@ -14,7 +15,7 @@ from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move, Outcome
 from paceline_operator.autopilot.restraint import Restraint
 from paceline_operator.autopilot.situation import Situation
-from paceline_operator.autopilot.window import Counter
+from paceline_operator.autopilot.window import Counter, StepClass
 
 KNOB_EVERY_S = 10.0
 LEAST_MARGIN = 0.05
@@ -53,13 +54,8 @@ def _pass(s: Situation) -> Outcome:
         decision = _refused(wish, held).decision(s.now_s, inputs, applied=False, guard=refusal)
         return Outcome(decisions=(decision,), memory=memory)
     decision = wish.decision(s.now_s, inputs, applied=True)
-    wanted = wish.tunables
-    action = SetTunables(
-        max_num_batched_tokens=wanted.max_num_batched_tokens,
-        max_num_running_seqs=wanted.max_num_running_seqs,
-    )
     moved = _noted(s, wish, memory)
-    return Outcome(decisions=(decision,), memory=moved, actions=(action,))
+    return Outcome(decisions=(decision,), memory=moved, actions=(SetTunables(wish.tunables),))
 
 
 def _refused(wish: Move, held: Restraint) -> Move:
@@ -91,6 +87,15 @@ def _lowers(before: Tunables, after: Tunables) -> bool:
     )
 
 
+def _shapes_itl(s: Situation, cap: int) -> bool:
+    """Whether the margin is what decides about gaps now."""
+    window, now = s.since_change, s.knobs.max_num_batched_tokens
+    if s.step_time_target_ms is not None:
+        return s.cause is not Cause.DECODE and window.moments(StepClass.MIXED).count > 0
+    is_near = _NEAR_CAP * cap <= now <= cap / _NEAR_CAP
+    return is_near and window.count(Counter.STEPS_AT_BUDGET) > 0
+
+
 def _trimmed(s: Situation) -> Memory:
     """Integral feedback on the margin, only where the budget is what shapes ITL.
 
@@ -104,8 +109,8 @@ def _trimmed(s: Situation) -> Memory:
         return memory
     if s.fleet.unheeded:
         return memory
-    window, now = s.since_change, s.knobs.max_num_batched_tokens
-    if not _NEAR_CAP * cap <= now <= cap / _NEAR_CAP or not window.count(Counter.STEPS_AT_BUDGET):
+    window = s.since_change
+    if not _shapes_itl(s, cap):
         return memory
     errors = [
         objective.share - found.attainment

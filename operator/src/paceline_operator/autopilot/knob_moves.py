@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from paceline_operator.autopilot import phrases
 from paceline_operator.autopilot.decision import Knob, Reason
-from paceline_operator.autopilot.fleet import Tunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move
 from paceline_operator.autopilot.policy import budget_floor
@@ -35,7 +36,8 @@ def budget_move(
         reason=reason,
         guard=guard,
         message=message,
-        tunables=Tunables(
+        tunables=replace(
+            s.knobs,
             max_num_batched_tokens=budget,
             max_num_running_seqs=s.knobs.max_num_running_seqs if seqs is None else seqs,
         ),
@@ -55,7 +57,7 @@ def seqs_move(
         after=seqs,
         reason=reason,
         message=message,
-        tunables=Tunables(max_num_batched_tokens=budget, max_num_running_seqs=seqs),
+        tunables=replace(s.knobs, max_num_batched_tokens=budget, max_num_running_seqs=seqs),
         memory=memory,
     )
 

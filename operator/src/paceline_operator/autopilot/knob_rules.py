@@ -10,6 +10,7 @@ from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.itl_rules import above_cap, itl_feedback, restore, squeeze
 from paceline_operator.autopilot.knob_moves import budget_move, hold, seqs_move
 from paceline_operator.autopilot.move import Move
+from paceline_operator.autopilot.pacing_rules import repace
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.ttft_rules import raise_budget
 
@@ -18,7 +19,7 @@ Rule = Callable[[Situation], Move | None]
 
 def first_wish(s: Situation) -> Move:
     """What the loop wants, a hold included."""
-    wishes = (rule(s) for rule in RULES)
+    wishes = (rule(s) for rule in (RULES if s.step_time_target_ms is None else PACED_RULES))
     return next((wish for wish in wishes if wish is not None), None) or content(s)
 
 
@@ -71,6 +72,7 @@ def content(s: Situation) -> Move:
 
 RULES: tuple[Rule, ...] = (
     outside_limits,
+    repace,
     blind,
     idle,
     squeeze,
@@ -79,3 +81,5 @@ RULES: tuple[Rule, ...] = (
     restore,
     raise_budget,
 )
+PACED_RULES: tuple[Rule, ...] = (outside_limits, repace, blind, idle, squeeze, restore)
+"""Where engines size steps themselves, nothing is left to do about the budget."""

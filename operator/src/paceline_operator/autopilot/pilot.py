@@ -20,7 +20,7 @@ from paceline_operator.autopilot.decision import (
     SetTunables,
     Tick,
 )
-from paceline_operator.autopilot.fleet import FleetObservation, Tunables
+from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.knob_loop import KNOB_EVERY_S
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
@@ -82,10 +82,7 @@ def _with_knobs(s: Situation, knobs: Outcome | None) -> Situation:
     tunables = s.fleet.desired_tunables
     for action in knobs.actions:
         if isinstance(action, SetTunables):
-            tunables = Tunables(
-                max_num_batched_tokens=action.max_num_batched_tokens,
-                max_num_running_seqs=action.max_num_running_seqs,
-            )
+            tunables = action.tunables
     return understand(s.policy, replace(s.fleet, desired_tunables=tunables), knobs.memory, s.now_s)
 
 

@@ -82,6 +82,8 @@ class Policy:
         budget_step: Granularity of the budget where no engine reports one.
         profile: Named prior of the plant model, None for the generic one.
         cold_start_prior_s: Assumed cold start until one is measured.
+        is_paced: Whether engines size each step for the ITL target themselves, below a budget
+            that is their ceiling; else the budget does it for all steps alike.
     """
 
     objectives: tuple[Objective, ...] = ()
@@ -104,6 +106,7 @@ class Policy:
     budget_step: int = 16
     profile: str | None = None
     cold_start_prior_s: float = DEFAULT_COLD_START_S
+    is_paced: bool = False
 
     @property
     def steering(self) -> tuple[Objective, ...]:

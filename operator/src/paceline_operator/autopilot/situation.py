@@ -97,6 +97,17 @@ class Situation:
         return max(self.memory.margin, self.plant.reserve)
 
     @cached_property
+    def step_time_target_ms(self) -> float | None:
+        """Step time that engines are to keep by themselves; None where the budget does it.
+
+        They leave room for the spread of single steps, so only what was learned is taken off.
+        """
+        target_ms = self.itl_target_ms
+        if target_ms is None or not self.policy.is_paced:
+            return None
+        return round((1 - self.memory.margin) * target_ms, 1)
+
+    @cached_property
     def cap(self) -> int | None:
         """Largest budget whose full steps keep within the ITL target.
 
@@ -116,6 +127,8 @@ class Situation:
     @cached_property
     def settled_budget(self) -> int:
         """Where the budget ends up: the cap; where no budget fits, the one that is."""
+        if self.step_time_target_ms is not None:
+            return self.cap_or_floor
         return self.knobs.max_num_batched_tokens if self.cap is None else self.cap
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec, Mode, Slo
@@ -17,6 +18,7 @@ MAX_REVISION = 2**53
 """Beyond it not every reader of JSON can count on; no fleet gets there one by one."""
 _BATCHED = "maxNumBatchedTokens"
 _RUNNING = "maxNumRunningSeqs"
+_TARGET = "stepTimeTargetMs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,14 @@ class Agreed:
 
 
 def body(agreed: Agreed) -> dict[str, Any]:
-    """Wire form of a PUT."""
+    """Wire form of a PUT; engines take a step-time target that is left out for none."""
+    target_ms = agreed.knobs.step_time_target_ms
+    paced = {} if target_ms is None else {_TARGET: target_ms}
     return {
         "revision": agreed.revision,
         _BATCHED: agreed.knobs.max_num_batched_tokens,
         _RUNNING: agreed.knobs.max_num_running_seqs,
+        **paced,
         "slos": [_slo(slo) for slo in agreed.slos],
     }
 
@@ -67,6 +72,7 @@ def parse(content: str | None) -> Agreed | None:
             Knobs(
                 max_num_batched_tokens=int(found[_BATCHED]),
                 max_num_running_seqs=int(found[_RUNNING]),
+                step_time_target_ms=_target_ms(found),
             ),
             tuple(Slo.model_validate(each) for each in found.get("slos", ())),
         )
@@ -116,6 +122,7 @@ def fitted(knobs: Knobs, spec: InferenceServiceSpec, *, squeezed: bool) -> Knobs
     return Knobs(
         max_num_batched_tokens=min(policy.batch_max, max(knobs.max_num_batched_tokens, floor)),
         max_num_running_seqs=seqs,
+        step_time_target_ms=knobs.step_time_target_ms,
     )
 
 
@@ -133,5 +140,16 @@ def read_report(answer: Mapping[str, Any]) -> PodTunables:
         step=int(answer["step"][_BATCHED]),
         running_seqs=int(effective[_RUNNING]),
         running_ceiling=int(ceiling[_RUNNING]),
+        step_time_target_ms=_target_ms(effective),
         revision=int(answer["revision"]),
     )
+
+
+def _target_ms(knobs: Mapping[str, Any]) -> float | None:
+    found = knobs.get(_TARGET)
+    if found is None:
+        return None
+    target_ms = float(found)
+    if not 0 < target_ms < inf:
+        raise ValueError(f"{_TARGET} is {target_ms}")
+    return target_ms

@@ -29,6 +29,7 @@ def present(seen: Observed, spec: InferenceServiceSpec) -> Agreed:
     knobs = Tunables(
         max_num_batched_tokens=budget.desired,
         max_num_running_seqs=budget.running_seqs or first.knobs.max_num_running_seqs,
+        step_time_target_ms=budget.step_time_target_ms,
     )
     return Agreed(budget.revision, knobs, spec.slos)
 
@@ -76,12 +77,7 @@ def wanted(tick: Tick | None) -> Tunables | None:
     """Live knobs a tick asks for, None where it leaves them."""
     actions = tick.actions if tick is not None else ()
     found = [each for each in actions if isinstance(each, SetTunables)]
-    if not found:
-        return None
-    return Tunables(
-        max_num_batched_tokens=found[-1].max_num_batched_tokens,
-        max_num_running_seqs=found[-1].max_num_running_seqs,
-    )
+    return found[-1].tunables if found else None
 
 
 def behind(seen: Observed, agreed: Agreed) -> tuple[PodView, ...]:
@@ -111,6 +107,7 @@ def budget_status(seen: Observed, agreed: Agreed | None) -> BudgetStatus:
         desired=agreed.knobs.max_num_batched_tokens,
         effective=min((each.effective for each in acknowledged), default=None),
         running_seqs=agreed.knobs.max_num_running_seqs,
+        step_time_target_ms=agreed.knobs.step_time_target_ms,
         acknowledged=len(acknowledged),
         total=len(ready),
     )

@@ -8,7 +8,7 @@ from math import inf
 
 from paceline_operator.autopilot import pilot
 from paceline_operator.autopilot.decision import Decision, SetReplicas, SetTunables, Tick
-from paceline_operator.autopilot.fleet import FleetObservation, Tunables
+from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.memory import Memory, dump_memory, load_memory
 from paceline_operator.autopilot.pilot import EARLY_S
 from paceline_operator.autopilot.policy import Policy
@@ -62,9 +62,6 @@ def _orders(tick: Tick) -> Orders:
             case SetReplicas():
                 replicas = action.replicas
             case SetTunables():
-                tunables = Tunables(
-                    max_num_batched_tokens=action.max_num_batched_tokens,
-                    max_num_running_seqs=action.max_num_running_seqs,
-                )
+                tunables = action.tunables
     reasons = [each.reason.value for each in tick.decisions if each.applied]
     return Orders(replicas=replicas, tunables=tunables, reason=", ".join(reasons))

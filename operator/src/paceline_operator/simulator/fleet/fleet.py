@@ -64,6 +64,7 @@ class Fleet:
             Tunables(
                 max_num_batched_tokens=config.engine.initial_batched_tokens,
                 max_num_running_seqs=config.engine.initial_running_seqs,
+                step_time_target_ms=config.engine.step_time_target_ms or None,
             ),
         )
         self.cut = 0
@@ -96,6 +97,7 @@ class Fleet:
             self._config.engine,
             initial_batched_tokens=self.starting.knobs.max_num_batched_tokens,
             initial_running_seqs=self.starting.knobs.max_num_running_seqs,
+            step_time_target_ms=self.starting.knobs.step_time_target_ms or 0.0,
         )
         pod = Pod(self._made, config, self._config.objectives, now_s, self._ended)
         pod.revision = self.starting.revision

@@ -166,6 +166,7 @@ class Pod:
         self.engine.apply(
             max_num_batched_tokens=knobs.max_num_batched_tokens,
             max_num_running_seqs=knobs.max_num_running_seqs,
+            step_time_target_ms=knobs.step_time_target_ms or 0.0,
             now_s=now_s,
         )
 
@@ -183,6 +184,7 @@ class Pod:
             step=engine.budget_step,
             running_seqs=engine.running_cap,
             running_ceiling=engine.running_ceiling,
+            step_time_target_ms=engine.step_time_target_ms or None,
             revision=self.revision,
         )
         if self.claimed is None:
@@ -191,6 +193,7 @@ class Pod:
             found,
             effective=self.claimed.max_num_batched_tokens,
             running_seqs=self.claimed.max_num_running_seqs,
+            step_time_target_ms=self.claimed.step_time_target_ms,
         )
 
     def view(self, now_s: float) -> PodView:
