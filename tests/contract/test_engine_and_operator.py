@@ -77,7 +77,7 @@ def test_outcomes_that_the_operator_tells_apart_are_the_engines() -> None:
 def test_the_engine_understands_every_key_of_the_operators_tunables() -> None:
     """It passes over keys that it does not know, so a misspelt one would be lost in silence."""
     slo = Slo(name="first", tier="batch", metric="ITL", percentile=90, target_ms=123)
-    knobs = Tunables(max_num_batched_tokens=256, max_num_running_seqs=12)
+    knobs = Tunables(max_num_batched_tokens=256, max_num_running_seqs=12, step_time_target_ms=12.5)
     agreed = tunables.Agreed(7, knobs, (slo,))
     sent = tunables.body(agreed)
     read = admin_wire.TunablesRequest.model_validate(sent)
@@ -87,7 +87,11 @@ def test_the_engine_understands_every_key_of_the_operators_tunables() -> None:
 
 def test_the_operator_reads_each_value_from_the_key_the_engine_gives_it() -> None:
     def knobs(tokens: int) -> admin_wire.Knobs:
-        return admin_wire.Knobs(max_num_batched_tokens=tokens, max_num_running_seqs=tokens + 1)
+        return admin_wire.Knobs(
+            max_num_batched_tokens=tokens,
+            max_num_running_seqs=tokens + 1,
+            step_time_target_ms=tokens + 2,
+        )
 
     answer = admin_wire.TunablesResponse(
         revision=7,
@@ -104,6 +108,7 @@ def test_the_operator_reads_each_value_from_the_key_the_engine_gives_it() -> Non
         step=50,
         running_seqs=21,
         running_ceiling=41,
+        step_time_target_ms=22.0,
         revision=7,
     )
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from paceline_operator.domain.tunables import Agreed
 from tests.support.fleet import spec
 
 SLOS = (Slo(name="ttft", metric=SloMetric.TTFT, target_ms=500),)
-ANSWER = {
+ANSWER: dict[str, Any] = {
     "revision": 7,
     "requested": {"maxNumBatchedTokens": 512, "maxNumRunningSeqs": 32},
     "effective": {"maxNumBatchedTokens": 496, "maxNumRunningSeqs": 31},
@@ -23,20 +24,36 @@ ANSWER = {
 }
 
 
-@given(st.integers(0, 2**63 - 1), st.integers(16, 10**6), st.integers(1, 4096))
-def test_what_engines_read_at_start_can_be_read_back(revision: int, tokens: int, seqs: int) -> None:
-    agreed = Agreed(
-        revision, Tunables(max_num_batched_tokens=tokens, max_num_running_seqs=seqs), SLOS
+@given(
+    st.integers(0, 2**63 - 1),
+    st.integers(16, 10**6),
+    st.integers(1, 4096),
+    st.none() | st.floats(0.1, 1e6),
+)
+def test_what_engines_read_at_start_can_be_read_back(
+    revision: int, tokens: int, seqs: int, target_ms: float | None
+) -> None:
+    knobs = Tunables(
+        max_num_batched_tokens=tokens, max_num_running_seqs=seqs, step_time_target_ms=target_ms
     )
+    agreed = Agreed(revision, knobs, SLOS)
     assert tunables.parse(tunables.text(agreed)) == agreed
 
 
+@pytest.mark.parametrize("target", ["0", "-1", "NaN", "Infinity", '"fast"', "[]"])
+def test_a_step_time_that_no_engine_takes_is_not_ours(target: str) -> None:
+    knobs = '"revision": 1, "maxNumBatchedTokens": 64, "maxNumRunningSeqs": 8'
+    assert tunables.parse(f"{{{knobs}}}") is not None
+    assert tunables.parse(f'{{{knobs}, "stepTimeTargetMs": {target}}}') is None
+
+
 def test_body_is_the_wire_form() -> None:
-    knobs = Tunables(max_num_batched_tokens=512, max_num_running_seqs=32)
+    knobs = Tunables(max_num_batched_tokens=512, max_num_running_seqs=32, step_time_target_ms=40.5)
     assert json.loads(tunables.text(Agreed(7, knobs, SLOS))) == {
         "revision": 7,
         "maxNumBatchedTokens": 512,
         "maxNumRunningSeqs": 32,
+        "stepTimeTargetMs": 40.5,
         "slos": [
             {
                 "name": "ttft", "tier": "interactive", "metric": "TTFT", "percentile": 95,
@@ -83,10 +100,20 @@ def test_values_agreed_before_stay_inside_ceilings_lowered_since() -> None:
     )
 
 
+def test_the_step_time_stays_with_the_others_and_goes_with_tuning() -> None:
+    knobs = Tunables(max_num_batched_tokens=512, max_num_running_seqs=64, step_time_target_ms=40.0)
+    assert tunables.fitted(knobs, spec(), squeezed=False).step_time_target_ms == 40.0
+    off = spec(tuning={"mode": "Off"})
+    assert tunables.fitted(knobs, off, squeezed=False).step_time_target_ms is None
+
+
 def test_report_says_what_is_in_force() -> None:
     report = tunables.read_report(ANSWER)
     assert (report.revision, report.effective, report.running_seqs) == (7, 496, 31)
     assert (report.floor, report.ceiling, report.step) == (48, 2048, 16)
+    assert report.step_time_target_ms is None
+    paced = {**ANSWER, "effective": {**ANSWER["effective"], "stepTimeTargetMs": 33}}
+    assert tunables.read_report(paced).step_time_target_ms == 33.0
 
 
 def test_a_report_of_another_form_is_an_error() -> None:

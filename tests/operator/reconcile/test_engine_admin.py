@@ -78,3 +78,13 @@ async def test_an_answer_nested_too_deeply_is_none() -> None:
 async def test_nobody_there(admin: EngineAdmin) -> None:
     with pytest.raises(UnreachableError, match=r"127\.0\.0\.254"):
         await admin.tunables("127.0.0.254", TOKEN)
+
+
+async def test_a_step_time_is_kept_until_it_is_left_out(
+    engine: EnginePod, admin: EngineAdmin
+) -> None:
+    paced = replace(AGREED, knobs=replace(AGREED.knobs, step_time_target_ms=12.5), revision=4)
+    answer = await admin.set_tunables(engine.ip, TOKEN, tunables.body(paced))
+    assert answer.step_time_target_ms == 12.5
+    answer = await admin.set_tunables(engine.ip, TOKEN, tunables.body(replace(AGREED, revision=5)))
+    assert (answer.step_time_target_ms, answer.effective) == (None, 512)

@@ -8,7 +8,7 @@ from paceline_operator.autopilot.policy import Policy
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.fleet.faults import OperatorAway
 from paceline_operator.simulator.result import Result
-from tests.operator.simulator.fleets import ITL, TTFT, poisson, run
+from tests.operator.simulator.fleets import ITL, TTFT, engine, poisson, run
 
 POLICY = Policy(
     objectives=(TTFT, ITL),
@@ -75,3 +75,15 @@ def test_decisions_are_kept_only_as_far_as_wanted() -> None:
     steered(2.5, 60.0, law)
     assert len(law.decisions) == 3
     assert law.decisions[-1].time_s > law.decisions[0].time_s
+
+
+def test_paced_engines_size_their_steps_and_the_budget_stays() -> None:
+    """Full steps of the budget would take twice the ITL target."""
+    policy = replace(POLICY, is_paced=True)
+    more = {"initial_replicas": 3, "engine": engine(max_num_batched_tokens=2048)}
+    result = steered(6.0, 180.0, AutopilotController(replace(policy, batch_max=2048)), **more)
+    late = [each for each in result.outcomes if each.arrival_s > 60.0]
+    gaps = sum(each.gaps for each in late)
+    assert sum(sum(each.late_gaps) for each in late) < 0.05 * gaps
+    assert len(result.of_knob(Knob.BUDGET)) == 1
+    assert result.samples[-1].budget == 2048

@@ -67,6 +67,8 @@ def _knobs(status: InferenceServiceStatus) -> Table:
         f"acknowledged by {budget.acknowledged} of {budget.total} (revision {budget.revision})",
     )
     table.add_row("running sequences", wording.number(budget.running_seqs), "", "")
+    if budget.step_time_target_ms is not None:
+        table.add_row("step time", wording.latency(budget.step_time_target_ms), "", "")
     table.add_row(
         "replicas",
         wording.number(status.desired_replicas),
