@@ -200,13 +200,10 @@ class FleetPlant:
                 self._scale(action.replicas)
 
     def _tune(self, action: SetTunables) -> None:
-        self.knobs = Tunables(
-            max_num_batched_tokens=action.max_num_batched_tokens,
-            max_num_running_seqs=action.max_num_running_seqs,
-        )
+        self.knobs = action.tunables
         for pod in self.pods:
-            pod.engine.budget = action.max_num_batched_tokens
-            pod.engine.seqs = action.max_num_running_seqs
+            pod.engine.budget = action.tunables.max_num_batched_tokens
+            pod.engine.seqs = action.tunables.max_num_running_seqs
 
     def _scale(self, replicas: int) -> None:
         self.replicas = replicas

@@ -174,15 +174,14 @@ def test_the_same_inputs_give_the_same_outputs(case: Case) -> None:
 @given(cases())
 def test_budgets_are_on_the_ladder_and_inside_all_limits(case: Case) -> None:
     given_policy, seen, _ = case
-    for action in ticked(case).actions:
-        if isinstance(action, SetTunables):
-            reports = [p.tunables for p in seen.serving if p.tunables]
-            ceiling = min([given_policy.batch_max, *(r.ceiling for r in reports)])
-            floor = min(budget_floor(action.max_num_running_seqs, 16), ceiling)
-            budget = action.max_num_batched_tokens
-            assert floor <= budget <= ceiling
-            assert budget % 16 == 0 or budget == ceiling
-            assert 1 <= action.max_num_running_seqs <= given_policy.max_num_seqs
+    for knobs in (a.tunables for a in ticked(case).actions if isinstance(a, SetTunables)):
+        reports = [p.tunables for p in seen.serving if p.tunables]
+        ceiling = min([given_policy.batch_max, *(r.ceiling for r in reports)])
+        floor = min(budget_floor(knobs.max_num_running_seqs, 16), ceiling)
+        budget = knobs.max_num_batched_tokens
+        assert floor <= budget <= ceiling
+        assert budget % 16 == 0 or budget == ceiling
+        assert 1 <= knobs.max_num_running_seqs <= given_policy.max_num_seqs
 
 
 @settings(max_examples=60, deadline=None)
@@ -422,9 +421,7 @@ def test_a_squeeze_ends_without_traffic() -> None:
     knobs = Tunables(max_num_batched_tokens=512, max_num_running_seqs=8)
     seen = calm(slices=(window(NOW - 5, NOW),), desired_tunables=knobs)
     tick = pilot.step(auto(), seen, replace(rested(), **SQUEEZED), NOW)
-    assert (
-        SetTunables(Tunables(max_num_batched_tokens=512, max_num_running_seqs=64)) in tick.actions
-    )
+    assert SetTunables(replace(knobs, max_num_running_seqs=64)) in tick.actions
     assert tick.memory.squeezed_seqs is None
 
 

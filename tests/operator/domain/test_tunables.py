@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -126,6 +127,20 @@ def test_the_mark_of_objectives_ignores_what_engines_do_not_count() -> None:
     other = (SLOS[0].model_copy(update={"target_ms": 400}),)
     assert tunables.objectives_digest(SLOS) == tunables.objectives_digest(wider)
     assert tunables.objectives_digest(SLOS) != tunables.objectives_digest(other)
+
+
+@pytest.mark.parametrize(
+    ("wanted_ms", "kept_ms", "expected"),
+    [(None, None, True), (40.0, 40.0, True), (40.0, None, False), (None, 40.0, False)],
+)
+def test_a_step_time_is_one_of_the_values(
+    wanted_ms: float | None, kept_ms: float | None, *, expected: bool
+) -> None:
+    knobs = Tunables(
+        max_num_batched_tokens=512, max_num_running_seqs=31, step_time_target_ms=wanted_ms
+    )
+    report = replace(tunables.read_report(ANSWER), effective=512, step_time_target_ms=kept_ms)
+    assert tunables.runs_with(report, Agreed(7, knobs)) is expected
 
 
 @pytest.mark.parametrize(

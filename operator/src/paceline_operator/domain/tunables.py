@@ -91,6 +91,7 @@ def runs_with(report: PodTunables, agreed: Agreed) -> bool:
         report.revision == agreed.revision
         and abs(report.effective - budget) < report.step
         and report.running_seqs == min(report.running_ceiling, knobs.max_num_running_seqs)
+        and report.step_time_target_ms == knobs.step_time_target_ms
     )
 
 
