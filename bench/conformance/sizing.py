@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from bench.conformance.load_case import Service
 from bench.conformance.shape import Shape
 from paceline_operator.autopilot.capacity import Terms, attainable, capacity_rps, steady_state
@@ -20,6 +22,15 @@ def replica_rps(service: Service, workload: Workload) -> float:
     found = [_at_budget(service, plant, budget) for budget in within]
     held = [rps for rps, full_ms in found if full_ms <= service.itl_ms]
     return max(held, default=found[0][0])
+
+
+def capacity_by_budget(
+    service: Service, workload: Workload, budgets: Iterable[int], within_ms: float
+) -> dict[int, float]:
+    """Requests per second of one replica at each budget whose full step takes so long at most."""
+    plant = build_plant(Memory(), prior_of(service.profile), workload)
+    found = {budget: _at_budget(service, plant, budget) for budget in budgets}
+    return {budget: rps for budget, (rps, full_ms) in found.items() if full_ms <= within_ms}
 
 
 def replicas(service: Service, shape: Shape) -> tuple[float, float]:
