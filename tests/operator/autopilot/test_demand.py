@@ -87,3 +87,24 @@ def test_a_gap_in_the_measurements_is_no_silence() -> None:
     holed = fleet(slices=tuple(w for n, w in enumerate(seen.slices) if not 10 <= n < 14))
     found = forecast(holed, WORK, horizon_s=30.0, memory_s=60.0)
     assert found.now_rps == pytest.approx(10.0)
+
+
+def test_a_few_seconds_count_for_no_more_than_they_prove() -> None:
+    """After a restart they are all there is; a whole minute of a window of one is a mean."""
+    few, many = expected(12.0, 8.0), expected(*[12.0, 8.0] * 6)
+    assert few.forecast_rps < many.forecast_rps
+    assert few.now_rps == pytest.approx(10.0)
+
+
+def test_work_of_the_batch_tier_is_not_expected() -> None:
+    def slices(batch: float) -> FleetObservation:
+        tokens = {
+            Counter.PROMPT_TOKENS_RECEIVED: 5000.0 + batch,
+            Counter.BATCH_TOKENS_RECEIVED: batch,
+        }
+        return fleet(slices=tuple(window(5.0 * n, 5.0 * n + 5, counters=tokens) for n in range(24)))
+
+    alone, beside = (
+        forecast(slices(batch), WORK, horizon_s=30.0, memory_s=60.0) for batch in (0.0, 50_000.0)
+    )
+    assert beside == alone

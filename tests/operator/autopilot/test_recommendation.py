@@ -6,13 +6,15 @@ from hypothesis import strategies as st
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.recommendation import peak, recorded
 from paceline_operator.autopilot.situation import understand
-from tests.operator.autopilot.build import auto, fleet
+from tests.operator.autopilot.build import auto, fleet, window
 
 
-def record(values: list[int], every_s: float = 15.0) -> Memory:
+def record(values: list[int], every_s: float = 15.0, seen_s: float = 60.0) -> Memory:
     memory, given_policy = Memory(cold_starts_s=(10.0,)), auto(down_window_s=60.0)
     for number, value in enumerate(values):
-        s = understand(given_policy, fleet(), memory, 1000 + every_s * number)
+        now_s = 1000 + every_s * number
+        seen = fleet(slices=(window(now_s - seen_s, now_s),))
+        s = understand(given_policy, seen, memory, now_s)
         memory = recorded(s, memory, value)
         memory = Memory(
             cold_starts_s=(10.0,),
@@ -28,6 +30,12 @@ def test_the_peak_is_that_of_the_window(values: list[int]) -> None:
     memory = record(values)
     assert peak(memory) == max(values[-4:])  # 60 s hold four values 15 s apart
     assert len(memory.recommended) <= 4
+
+
+def test_who_has_hardly_seen_anything_wants_no_fewer_than_were_wanted_before() -> None:
+    assert peak(record([5, 1, 1, 1, 1, 1], seen_s=55.0)) == 5
+    assert peak(record([5, 1, 1, 1, 1, 1], seen_s=60.0)) == 1
+    assert peak(record([2, 6], seen_s=5.0)) == 6
 
 
 def test_a_gap_starts_the_record_anew() -> None:

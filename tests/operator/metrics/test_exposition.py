@@ -10,6 +10,7 @@ from paceline_operator.autopilot.window import (
     Latency,
     SloCounts,
     StepClass,
+    Window,
     slo_key,
 )
 from paceline_operator.metrics import names
@@ -34,7 +35,16 @@ def test_reads_what_an_engine_renders() -> None:
     assert set(seen.totals.steps) == set(StepClass)
     assert seen.totals.slo[slo_key("ttft", "TTFT", 500)].total == 0
     assert set(seen.totals.histograms) == set(Latency)
-    assert set(seen.totals.counters) == set(Counter)
+    assert set(seen.totals.counters) == set(Counter) - {Counter.BATCH_TOKENS_RECEIVED}
+
+
+def test_offered_is_what_the_interactive_tier_received() -> None:
+    text = EngineText()
+    text.add(names.PROMPT_TOKENS_RECEIVED, 300.0, tier="interactive")
+    text.add(names.PROMPT_TOKENS_RECEIVED, 5000.0, tier="batch")
+    counters = parse(text.render()).totals.counters
+    assert counters[Counter.PROMPT_TOKENS_RECEIVED] == 5300
+    assert Window(start_s=0.0, end_s=5.0, counters=counters).offered_tokens == 300
 
 
 def test_buckets_are_not_cumulative() -> None:

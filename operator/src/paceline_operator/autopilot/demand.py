@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.window import Counter, Window
+from paceline_operator.autopilot.window import Window
 from paceline_operator.autopilot.workload import Workload
 
 SPANS_S = (5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0)
@@ -62,7 +62,7 @@ def forecast(
         return Demand()
     longest_s = min(SPANS_S[-1], max(_SHORTEST_LONG_S, memory_s))
     spans = [span_s for span_s in SPANS_S if span_s < longest_s]
-    long = seen.rate(longest_s)
+    long = seen.steady(longest_s)
     level = max([long, *(seen.sure(span_s) for span_s in spans)])
     carried = min(seen.carried_on(horizon_s), MOST_CARRIED * level)
     expected = max(level, carried)
@@ -119,6 +119,14 @@ class _Offered:
         found = self._rate(slices)
         return max(0.0, found - SURE_SIGMAS * self.sigma(found, length_s))
 
+    def steady(self, span_s: float) -> float:
+        """The rate over a long stretch; only what it proves while less than half of it was seen.
+
+        After a restart or an outage a few seconds are all there is, and chance is most of them.
+        """
+        covered_s = sum(window.length_s for window in self._within(span_s))
+        return self.rate(span_s) if covered_s >= span_s / 2 else self.sure(span_s)
+
     def surges(self, span_s: float) -> bool:
         """Whether chance does not explain the newest stretch by what came before it."""
         before = self._within(_SHORTEST_LONG_S - span_s, span_s)
@@ -158,7 +166,7 @@ class _Offered:
         return sum(map(self._requests, found)) / length_s if length_s else 0.0
 
     def _requests(self, window: Window) -> float:
-        return window.count(Counter.PROMPT_TOKENS_RECEIVED) / self._prompt_tokens
+        return window.offered_tokens / self._prompt_tokens
 
 
 def _middle_s(window: Window) -> float:

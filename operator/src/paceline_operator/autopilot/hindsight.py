@@ -90,7 +90,7 @@ def _measured(s: Situation, awaited: Awaited) -> Inputs | None:
         return None
     figures: Inputs = {"overS": window.length_s, "servingPods": len(s.fleet.serving)}
     figures |= _steps(window, awaited)
-    received = window.rate(Counter.PROMPT_TOKENS_RECEIVED)
+    received = window.offered_tokens / window.length_s
     figures["offeredRps"] = received / max(1.0, s.plant.workload.prompt_mean)
     first = window.histogram(Latency.TTFT).quantile(s.terms(1).ttft_share)
     if s.policy.of_metric(SloMetric.TTFT) and first is not None:

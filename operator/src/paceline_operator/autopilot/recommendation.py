@@ -9,6 +9,7 @@ from paceline_operator.autopilot.situation import Situation
 
 COLD_STARTS = 2.0
 LONGEST_GAP_S = 60.0
+LEAST_SEEN_S = 60.0
 
 
 def down_window_s(s: Situation) -> float:
@@ -19,12 +20,15 @@ def down_window_s(s: Situation) -> float:
 def recorded(s: Situation, memory: Memory, replicas: int) -> Memory:
     """Adds a recommendation and forgets what no longer counts.
 
-    Only values that may still become the peak are kept, so the record is short: newer
-    ones that are as high make older ones pointless.
+    A process that took over and has seen less than a minute knows too little to want fewer than
+    the one before it did. Only values that may still become the peak are kept, so the record is
+    short: newer ones that are as high make older ones pointless.
     """
     since_s = memory.recommending_since_s
     last_s = max((r.time_s for r in memory.recommended), default=-LONGEST_GAP_S)
     unbroken = since_s is not None and s.now_s - last_s <= LONGEST_GAP_S
+    if sum(window.length_s for window in s.fleet.slices) < LEAST_SEEN_S:
+        replicas = max(replicas, peak(memory))
     oldest_s = s.now_s - down_window_s(s)
     kept = (r for r in memory.recommended if r.time_s > oldest_s and r.replicas > replicas)
     newest = Recommendation(time_s=s.now_s, replicas=replicas)

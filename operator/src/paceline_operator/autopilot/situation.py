@@ -271,7 +271,7 @@ class Situation:
         window, work = self.fleet.last(OVERLOAD_S), self.plant.workload
         if window.length_s < OVERLOAD_S / 2:
             return None
-        offered = window.rate(Counter.PROMPT_TOKENS_RECEIVED) / max(1.0, work.prompt_mean)
+        offered = window.offered_tokens / window.length_s / max(1.0, work.prompt_mean)
         holds = self.capacity_at(self.cap_or_floor)[0]
         return (offered, holds) if offered > holds * len(self.fleet.serving) else None
 

@@ -9,7 +9,11 @@ from dataclasses import replace
 from paceline_operator.autopilot.window import Counter, Window, merge
 
 HISTORY_S = 300.0
-ARRIVALS = (Counter.REQUESTS_RECEIVED, Counter.PROMPT_TOKENS_RECEIVED)
+ARRIVALS = (
+    Counter.REQUESTS_RECEIVED,
+    Counter.PROMPT_TOKENS_RECEIVED,
+    Counter.BATCH_TOKENS_RECEIVED,
+)
 
 
 class Slices:

@@ -190,6 +190,8 @@ class Counter(StrEnum):
 
     REQUESTS_RECEIVED = "requests_received"
     PROMPT_TOKENS_RECEIVED = "prompt_tokens_received"
+    BATCH_TOKENS_RECEIVED = "batch_tokens_received"
+    """Of those, the ones of the batch tier: no replica is there for them."""
     REQUESTS_FINISHED = "requests_finished"
     REQUESTS_REJECTED = "requests_rejected"
     PROMPT_TOKENS = "prompt_tokens"
@@ -251,6 +253,12 @@ class Window:
     def rate(self, counter: Counter) -> float:
         """Increase of a counter per second of the window; 0 for an empty window."""
         return self.count(counter) / self.length_s if self.length_s else 0.0
+
+    @property
+    def offered_tokens(self) -> float:
+        """Prompt tokens received that replicas are there for: those of the interactive tier."""
+        received = self.count(Counter.PROMPT_TOKENS_RECEIVED)
+        return received - self.count(Counter.BATCH_TOKENS_RECEIVED)
 
     def moments(self, *classes: StepClass) -> Moments:
         """Moments over some classes, or all."""

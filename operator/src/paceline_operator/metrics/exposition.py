@@ -159,8 +159,10 @@ class _Collected:
         if tier is not None:
             self._by_tier[name, tier] = self._by_tier.get((name, tier), 0.0) + value
 
-    def add_counter(self, role: Counter, _: Mapping[str, str], value: float) -> None:
+    def add_counter(self, role: Counter, labels: Mapping[str, str], value: float) -> None:
         self._counters[role] = self._counters.get(role, 0.0) + value
+        if role is Counter.PROMPT_TOKENS_RECEIVED and labels.get("tier") == BATCH:
+            self.add_counter(Counter.BATCH_TOKENS_RECEIVED, {}, value)
 
     def add_moment(self, _: None, labels: Mapping[str, str], value: float) -> None:
         step_class = _CLASSES.get(labels["class"])

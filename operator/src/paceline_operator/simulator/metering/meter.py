@@ -127,6 +127,8 @@ class Meter:
         """A request came, be it admitted or refused; not for one refused for `NO_LOAD`."""
         self._add(Counter.REQUESTS_RECEIVED, 1)
         self._add(Counter.PROMPT_TOKENS_RECEIVED, prompt_tokens)
+        if tier != INTERACTIVE:
+            self._add(Counter.BATCH_TOKENS_RECEIVED, prompt_tokens)
 
     def refused(self, tier: str, reason: str) -> None:
         """A request was turned away."""
