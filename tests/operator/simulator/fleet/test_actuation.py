@@ -8,11 +8,13 @@ from paceline_operator.autopilot.decision import Knob
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.window import StepClass, merge
 from paceline_operator.simulator.fleet.faults import (
+    Autoscaled,
     Fault,
     OperatorAway,
     PushesIgnored,
     PushesLost,
     ScaleWritten,
+    ValuesKept,
 )
 from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.scoring.outcome import COMPLETED
@@ -53,6 +55,16 @@ def test_a_push_that_failed_is_tried_again_later_each_time() -> None:
         faults=[PushesLost(start_s=0.0, end_s=30.0, pods=ONE)])  # fmt: skip
     assert reported(law, 30.0) == [(512, 0), (256, 1)]
     assert reported(law, 45.0) == [(256, 1), (256, 1)]
+
+
+def test_an_engine_that_reports_its_old_values_is_sent_the_new_ones_ever_less_often() -> None:
+    law = Scripted({10.0: knobs(256)})
+    kept = [ValuesKept(start_s=0.0, end_s=60.0, pods=ONE)]
+    result = run(poisson(2.0, 100.0), law, until_s=100.0, faults=kept)
+    assert reported(law, 40.0) == [(512, 1), (256, 1)]
+    # At 10, 11, 13, 17, 25 and 41 s to the one, once to the other; at 73 s it takes them.
+    assert result.pushes == 8
+    assert reported(law, 95.0) == [(256, 1), (256, 1)]
 
 
 @pytest.mark.parametrize(("faults", "chunk"), [([], 256.0), ([PushesIgnored(start_s=0.0)], 512.0)])
@@ -108,6 +120,16 @@ def test_whoever_writes_twice_is_left_the_replicas() -> None:
     assert law.at(95.0).yielded == {"replicas": "somebody"}
     assert law.at(95.0).desired_replicas == 3
     assert result.moves == []
+
+
+def test_replicas_are_left_to_an_autoscaler_until_ten_minutes_after_it_is_gone() -> None:
+    law = Scripted({40.0: to(1), 690.0: to(3)})
+    autoscaler = [Autoscaled(start_s=12.0, end_s=80.0, replicas=4)]
+    result = run(iter([]), law, until_s=720.0, faults=autoscaler)
+    left = [law.at(at_s).yielded.get("replicas") for at_s in (10.0, 15.0, 660.0, 685.0)]
+    assert left == [None, autoscaler[0].name, autoscaler[0].name, None]
+    assert law.at(660.0).desired_replicas == 4
+    assert [move.after for move in result.moves] == [3]
 
 
 @pytest.mark.parametrize("away_s", [0.0, 20.0])

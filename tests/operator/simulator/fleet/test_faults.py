@@ -5,6 +5,7 @@ from math import inf
 import pytest
 
 from paceline_operator.simulator.fleet.faults import (
+    Autoscaled,
     Faults,
     MetricsFrozen,
     NoRoom,
@@ -13,6 +14,7 @@ from paceline_operator.simulator.fleet.faults import (
     PushesLost,
     RouterSkewed,
     ScrapesLost,
+    SeriesLinger,
     StepsSlower,
 )
 
@@ -69,3 +71,13 @@ def test_what_concerns_the_whole_fleet() -> None:
     )
     assert (faults.skew(105.0), faults.room(105.0), faults.starts_s(105.0)) == (0.7, 3, 110.0)
     assert (faults.skew(110.0), faults.room(110.0), faults.starts_s(110.0)) == (None, inf, 110.0)
+
+
+def test_what_others_do_around_the_fleet() -> None:
+    others = [
+        Autoscaled(start_s=5.0, end_s=10.0, replicas=4, name="HPA chat"),
+        SeriesLinger(start_s=0.0, end_s=10.0, linger_s=60.0),
+    ]
+    faults = Faults(others, 100.0)
+    assert [faults.autoscaler(at_s) for at_s in (104.0, 105.0, 110.0)] == [None, "HPA chat", None]
+    assert [faults.lingers_s(at_s) for at_s in (109.0, 110.0)] == [60.0, 0.0]

@@ -1,0 +1,132 @@
+"""Failure modes of what is measured and remembered; numbers are those of docs/failure-modes.md."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+import pytest
+
+from paceline_operator.autopilot.decision import Knob, Reason
+from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.simulator.fleet.faults import (
+    Fault,
+    OperatorAway,
+    PodKilled,
+    ScrapesLost,
+    SeriesLinger,
+)
+from paceline_operator.simulator.loads.rates import Constant, Piecewise, Segment
+from tests.operator.simulator.scenario import Run, Service, chat, lengths, play
+
+CALM = lengths(800, 20)
+FEEDBACK = {
+    Reason.TTFT_QUEUE,
+    Reason.TTFT_PRESSURE,
+    Reason.ITL_PREFILL_BOUND,
+    Reason.ITL_DECODE_BOUND,
+    Reason.ITL_UNEXPLAINED,
+}
+
+
+def said(run: Run) -> list[tuple[str, int | None, int | None]]:
+    """Every decision with its value before and after."""
+    decisions = [d for m in run.moments() for d in m.tick.decisions]
+    return [(d.reason.value, d.before, d.after) for d in decisions]
+
+
+def test_04_series_of_pods_that_are_gone() -> None:
+    killed_s = 153.0
+    load = chat(Constant(rps=1.0, duration_s=400.0))
+    service = Service(replicas=3, cold_start_s=30.0)
+
+    def after(*more: Fault) -> Run:
+        return play(service, load, faults=[PodKilled(at_s=killed_s, place=1), *more])
+
+    run = after(SeriesLinger(start_s=0.0, linger_s=300.0))
+    first = run.moments(killed_s)[0]
+    assert first.time_s <= killed_s + 10.0
+    for moment in run.moments(killed_s):
+        assert "uid-2" not in {pod.uid for pod in moment.seen.pods}
+    # Nothing of it gets into any sum: all is as where its series end with it.
+    assert said(run) == said(after())
+
+
+OUTAGE_S = 600.0
+
+
+@pytest.mark.parametrize(
+    ("rates", "before"),
+    [
+        ((Segment(700.0, 1.6, 1.6), Segment(900.0, 0.3, 0.3)), "peak"),
+        ((Segment(700.0, 0.3, 0.3), Segment(900.0, 1.6, 1.6)), "trough"),
+    ],
+    ids=["peak", "trough"],
+)
+def test_06_ten_minutes_without_metrics(rates: tuple[Segment, ...], before: str) -> None:
+    """The load changes while nobody can see it."""
+    start_s, end_s = 402.0, 402.0 + OUTAGE_S
+    service = Service(replicas=4 if before == "peak" else 2, cold_start_s=30.0,
+                      policy={"min_replicas": 2, "down_window_s": 120.0})  # fmt: skip
+    run = play(
+        service,
+        chat(Piecewise(parts=rates), lengths(1600, 20)),
+        faults=[ScrapesLost(start_s=start_s, end_s=end_s)],
+        until_s=1500.0,
+    )
+    held = run.desired(start_s - 5.0, start_s)[-1]
+    assert min(run.desired(start_s, end_s)) >= held >= 2
+    assert {m.tick.data for m in run.moments(start_s + 20.0, end_s)} == {
+        DataClass.STALE, DataClass.ABSENT,
+    }  # fmt: skip
+    # Not before a whole down window was seen again.
+    inward = [m for m in run.moves(Knob.REPLICAS, start_s) if m.after < m.before]
+    assert all(move.time_s >= end_s + 120.0 for move in inward)
+    assert run.moments()[-1].tick.data is DataClass.FRESH
+    if before == "peak":
+        assert run.desired()[-1] < held
+    else:
+        assert max(run.desired(end_s, end_s + 60.0)) > held
+        assert run.goodput(end_s + 180.0) >= 0.95
+
+
+def test_07_fifteen_minutes_of_nothing() -> None:
+    service = Service(replicas=4, cold_start_s=30.0)
+    rates = Piecewise(parts=(Segment(240.0, 1.6, 1.6), Segment(900.0, 0.0, 0.0)))
+    run = play(service, chat(rates))
+    assert run.desired()[-1] == 1
+    assert run.result.samples[-1].existing == 1
+    assert run.moments()[-1].tick.data is DataClass.FRESH
+    figures = run.figures()
+    assert len(figures) > 1000
+    assert all(isfinite(figure) for figure in figures)
+    assert run.result.cut == 0
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_19_a_request_every_five_seconds(seed: int) -> None:
+    service = Service(replicas=1, cold_start_s=60.0)
+    run = play(service, chat(Constant(rps=0.2, duration_s=1500.0)), seed=seed)
+    assert len(run.result.outcomes) > 200
+    acted = {d.reason for m in run.moments() for d in m.tick.decisions if d.applied}
+    assert not acted & FEEDBACK
+    assert {m.tick.memory.capacity_factor for m in run.moments()} == {1.0}
+    assert max(run.desired()) <= 2
+
+
+@pytest.mark.parametrize("away_s", [0.0, 15.0], ids=["killed", "leader changes"])
+def test_20_another_operator_every_seven_minutes(away_s: float) -> None:
+    kills = [OperatorAway(start_s=420.0 * n, end_s=420.0 * n + away_s) for n in range(1, 5)]
+    rates = Piecewise(
+        parts=(Segment(600.0, 0.8, 0.8), Segment(700.0, 1.8, 1.8), Segment(600.0, 0.8, 0.8))
+    )
+    service = Service(replicas=2, cold_start_s=60.0, policy={"down_window_s": 120.0})
+    load = chat(rates, lengths(1600, 20))
+    run, calm = play(service, load, faults=kills), play(service, load)
+    assert run.desired()[-1] == calm.desired()[-1]
+    ours, theirs = run.budgets()[-1], calm.budgets()[-1]
+    assert abs(ours - theirs) <= 0.12 * theirs + 16
+    # No dip: while the load is high never fewer than the uninterrupted one makes do with.
+    assert min(run.desired(800.0, 1300.0)) >= min(calm.desired(800.0, 1300.0)) > 2
+    assert run.goodput() >= calm.goodput() - 0.01
+    assert run.reversals(Knob.REPLICAS) <= calm.reversals(Knob.REPLICAS)
+    assert run.result.cut == 0
