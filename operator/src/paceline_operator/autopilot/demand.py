@@ -145,7 +145,7 @@ class _Offered:
         """
         slices = self._within(_SLOPE_S)
         length_s = sum(window.length_s for window in slices)
-        if length_s < _LEAST_SLOPE_S:
+        if length_s < _LEAST_SLOPE_S or len(slices) < 2:
             return 0.0
         mean = self._rate(slices)
         middle_s = sum(_middle_s(w) * w.length_s for w in slices) / length_s
