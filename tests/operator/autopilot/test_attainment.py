@@ -10,6 +10,7 @@ from paceline_operator.api.v1alpha1 import SloMetric, Tier
 from paceline_operator.autopilot.attainment import measure, measure_lately, wilson
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.window import (
+    Counter,
     Histogram,
     Latency,
     SloCounts,
@@ -131,3 +132,57 @@ def test_sparse_samples_are_still_counted_together() -> None:
     slices = tuple(sampled(t) for t in (750.0, 850.0, 950.0))
     found = measure_lately(TTFT, fleet(slices=slices))
     assert (found.samples, found.window_s) == (3, 205.0)
+
+
+EDGES = (0.1, 0.4, 0.6, float("inf"))
+
+
+def coarse(*counts: float, refused: float = 0.0) -> Window:
+    return window(
+        histograms={Latency.TTFT: Histogram(EDGES, counts, 1.0)},
+        counters={Counter.REQUESTS_REJECTED: refused},
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "low", "share", "high", "met"),
+    [
+        ((90, 8, 2, 0), 0.98, 0.99, 1.0, True),
+        ((80, 10, 10, 0), 0.90, 0.95, 1.0, None),
+        ((50, 20, 20, 10), 0.70, 0.80, 0.90, False),
+        ((5, 2, 2, 1), 0.70, 0.80, 0.90, None),
+    ],
+)
+def test_edges_leave_open_what_lies_between_them(
+    counts: tuple[float, ...], low: float, share: float, high: float, met: bool | None
+) -> None:
+    found = measure(TTFT, coarse(*counts))
+    assert (found.low, found.attainment, found.high) == pytest.approx((low, share, high))
+    assert found.edges_ms == (400.0, 600.0)
+    assert found.met is met
+
+
+def test_a_target_on_an_edge_is_counted_exactly() -> None:
+    found = measure(replace(TTFT, target_ms=400), coarse(50, 40, 10, 0))
+    assert (found.low, found.attainment, found.high, found.edges_ms) == (0.9, 0.9, 0.9, None)
+
+
+def test_exact_counts_leave_nothing_open() -> None:
+    seen = replace(coarse(9, 0, 0, 1), slo={slo_key("t", "TTFT", 500): SloCounts(7, 3)})
+    found = measure(TTFT, seen)
+    assert (found.low, found.attainment, found.high, found.edges_ms) == (0.7, 0.7, 0.7, None)
+
+
+def test_refused_requests_are_missed_though_no_histogram_holds_them() -> None:
+    found = measure(TTFT, coarse(60, 0, 0, 0, refused=40.0))
+    assert (found.attainment, found.samples, found.met) == (0.6, 100, False)
+    assert measure(replace(TTFT, tier=Tier.BATCH), coarse(60, 0, 0, 0, refused=9.0)).samples == 0
+
+
+@given(st.lists(st.floats(0, 1e4), min_size=4, max_size=4), st.integers(1, 2000))
+def test_the_figure_shown_lies_between_what_is_possible(counts: list[float], target: int) -> None:
+    found = measure(replace(TTFT, target_ms=target), coarse(*counts))
+    if found.attainment is not None:
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low - 1e-9 <= found.attainment <= found.high + 1e-9

@@ -14,7 +14,7 @@ from paceline_operator.autopilot.fleet import Allowance, FleetObservation, Tunab
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import Freeze, Policy, Schedule
 from paceline_operator.autopilot.recurrence import Recurrence
-from paceline_operator.autopilot.window import Counter, StepClass, Window
+from paceline_operator.autopilot.window import Counter, Histogram, Latency, StepClass, Window
 from tests.operator.autopilot.build import auto, fleet, moments, window
 from tests.operator.autopilot.test_pilot import NOW, calm, rested, scaled
 
@@ -184,3 +184,11 @@ def test_who_lowers_a_mode_is_said(mode: Mode) -> None:
         assert (said in live(tick).message) is is_said
         assert tick.scaling_limit is not None
         assert (said in tick.scaling_limit.message) is is_said
+
+
+def test_no_replica_leaves_while_edges_leave_open_whether_an_objective_holds() -> None:
+    found = Histogram((0.1, 0.5, 2.0, float("inf")), (4.0, 0.0, 1.0, 0.0), 1.0)
+    seen = calm()
+    slices = tuple(replace(w, slo={}, histograms={Latency.TTFT: found}) for w in seen.slices)
+    held = scaled(auto(itl_ms=None), replace(seen, slices=slices), rested())
+    assert (held.action, held.reason) == (Action.HOLD, Reason.COARSE_HISTOGRAM)

@@ -22,7 +22,7 @@ def row(text: str, start: str) -> list[str]:
 
 def test_objectives_show_measured_target_and_attainment() -> None:
     cells = " ".join(row(shown(), "first-token"))
-    assert cells == "first-token (TTFT p95) 1.71 s 1.50 s 91.2 % 95 % 240 30s"
+    assert cells == "first-token (TTFT p95) 1.71 s 1.50 s 91.2 % 95 % 240 -/- 30s"
 
 
 def test_knobs_show_desired_and_in_force() -> None:
@@ -45,3 +45,48 @@ def test_nothing_known_is_shown_as_dashes() -> None:
     text = shown({})
     assert row(text, "token budget")[2:4] == ["-", "-"]
     assert "No decision yet." in text
+
+
+CALENDAR = {
+    "minReplicas": 4,
+    "schedule": "day",
+    "minReplicasChangesAt": "2026-01-01T18:00:00Z",
+    "nextMinReplicas": 1,
+    "frozenBy": "launch",
+    "frozenUntil": "2026-01-01T13:00:00Z",
+}
+
+
+def test_the_calendar_is_told() -> None:
+    text = shown({**STATUS, "calendar": CALENDAR})
+    assert 'At least 4 replicas, by the schedule "day".' in text
+    assert "From 2026-01-01T18:00:00Z on at least 1." in text
+    assert 'Moves are frozen by the window "launch" until 2026-01-01T13:00:00Z.' in text
+    later = {"minReplicas": 1, "nextFreezeAt": "2026-01-02T09:00:00Z"}
+    assert "The next freeze window opens at 2026-01-02T09:00:00Z." in shown(
+        {**STATUS, "calendar": later}
+    )
+
+
+def test_who_lowers_the_modes_is_told() -> None:
+    modes = {"tuning": "Recommend", "scaling": "Recommend", "lowered": ["tuning", "scaling"]}
+    assert (
+        "The installation allows no more (maxMode): tuning is Recommend and scaling is Recommend."
+    ) in shown({**STATUS, "modes": modes})
+
+
+def test_burn_rates_are_told() -> None:
+    first, *others = STATUS["slos"]
+    burning = {**first, "burnHour": 2.44, "burnSixHours": 0.81}
+    assert "2.4/0.8" in row(shown({**STATUS, "slos": [burning, *others]}), "first-token")
+
+
+def test_what_a_histogram_leaves_open_is_told_with_its_edges() -> None:
+    first, *others = STATUS["slos"]
+    coarse = {
+        **first, "attainmentPercent": 96.0, "attainmentLowPercent": 91.0,
+        "attainmentHighPercent": 99.0, "edgesMs": [1000.0, 2000.0],
+    }  # fmt: skip
+    text = shown({**STATUS, "slos": [coarse, *others]})
+    assert "96.0 % (91.0 to 99.0)" in text
+    assert "1.50 s lies beside the edges 1.00 s and 2.00 s" in text

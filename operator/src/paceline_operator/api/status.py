@@ -69,6 +69,16 @@ class SloStatus(Model):
     """Share of samples that must meet the target, in percent."""
     attainment_percent: float | None = None
     """Share of samples that met the target, in percent; nothing without samples in the window."""
+    attainment_low_percent: float | None = None
+    """Least share that is possible, where the engine counts in buckets beside the target."""
+    attainment_high_percent: float | None = None
+    """Greatest share that is possible then."""
+    edges_ms: Annotated[tuple[float, ...], Field(max_length=2)] = ()
+    """Edges of the buckets next to the target then; a target on an edge is counted exactly."""
+    burn_hour: float | None = None
+    """Error budget used over the last hour: share missed over share allowed."""
+    burn_six_hours: float | None = None
+    """The same over the last six hours."""
     measured_ms: float | None = None
     """The objective's percentile as measured, in milliseconds."""
     samples: int = 0

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import sqrt
 
-from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.api.v1alpha1 import SloMetric, Tier
 from paceline_operator.autopilot.decision import SloMeasurement
 from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.window import Histogram, Latency, StepClass, Window, slo_key
+from paceline_operator.autopilot.window import (
+    Counter,
+    Histogram,
+    Latency,
+    StepClass,
+    Window,
+    slo_key,
+)
 
 ENOUGH_SAMPLES = 100
 LEAST_SAMPLES = 20
@@ -39,20 +46,22 @@ def measure(objective: Objective, window: Window) -> SloMeasurement:
 
     Engine steps, not gaps, count as the samples of ITL: the gaps of one step are copies.
     """
-    good, total = _counts(objective, window)
-    samples = _independent(objective, window, total)
-    attainment = good / total if total else None
+    found = counts(objective, window)
+    samples = _independent(objective, window, found.total)
     value = _histogram(objective, window).quantile(objective.share)
     return SloMeasurement(
         name=objective.name,
         metric=objective.metric,
         percentile=objective.percentile,
         target_ms=objective.target_ms,
-        attainment=attainment,
+        attainment=found.share,
+        low=found.low,
+        high=found.high,
+        edges_ms=found.edges_ms,
         measured_ms=None if value is None else 1e3 * value,
         samples=round(samples),
         window_s=window.length_s,
-        met=_met(attainment, samples, objective.share),
+        met=_met(found, samples, objective.share),
     )
 
 
@@ -77,17 +86,68 @@ def _until_now(fleet: FleetObservation, length_s: float) -> Window:
 
 
 def _last_sample_s(objective: Objective, fleet: FleetObservation) -> float | None:
-    ends = (w.end_s for w in reversed(fleet.slices) if _counts(objective, w)[1])
+    ends = (w.end_s for w in reversed(fleet.slices) if counts(objective, w).total)
     return next(ends, None)
 
 
-def _counts(objective: Objective, window: Window) -> tuple[float, float]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Samples of one objective, with what a histogram's edges leave open.
+
+    Attributes:
+        good: Samples within the target.
+        total: All of them.
+        least: Fewest good ones that are possible.
+        most: Most that are possible.
+        edges_ms: Edges next to the target, None where the counts are exact.
+    """
+
+    good: float
+    total: float
+    least: float
+    most: float
+    edges_ms: tuple[float, float] | None = None
+
+    @property
+    def share(self) -> float | None:
+        """Share of good samples, None without samples."""
+        return self.good / self.total if self.total else None
+
+    @property
+    def low(self) -> float | None:
+        """Least share that is possible."""
+        return self.least / self.total if self.total else None
+
+    @property
+    def high(self) -> float | None:
+        """Greatest share that is possible."""
+        return self.most / self.total if self.total else None
+
+
+def counts(objective: Objective, window: Window) -> Counts:
+    """Exact where the engine counts against the target, else from the histogram.
+
+    A histogram knows no request that was refused: it has no latency, and is missed all the same.
+    """
     key = slo_key(objective.name, objective.metric, objective.target_ms, objective.tier)
     exact = window.slo.get(key)
     if exact is not None and exact.total:
-        return exact.good, exact.total
-    histogram = _histogram(objective, window)
-    return histogram.below(objective.target_ms / 1e3), histogram.samples
+        return Counts(good=exact.good, total=exact.total, least=exact.good, most=exact.good)
+    found, target_s = _histogram(objective, window), objective.target_ms / 1e3
+    below_s, above_s = found.around(target_s)
+    return Counts(
+        good=found.below(target_s),
+        total=found.samples + _refused(objective, window),
+        least=found.up_to(below_s),
+        most=found.up_to(above_s),
+        edges_ms=None if below_s == above_s else (1e3 * below_s, 1e3 * above_s),
+    )
+
+
+def _refused(objective: Objective, window: Window) -> float:
+    if objective.tier is not Tier.INTERACTIVE or objective.metric is SloMetric.ITL:
+        return 0.0
+    return window.count(Counter.REQUESTS_REJECTED)
 
 
 def _histogram(objective: Objective, window: Window) -> Histogram:
@@ -101,10 +161,11 @@ def _independent(objective: Objective, window: Window, total: float) -> float:
     return min(total, steps) if steps else total
 
 
-def _met(attainment: float | None, samples: float, wanted: float) -> bool | None:
-    if attainment is None:
+def _met(found: Counts, samples: float, wanted: float) -> bool | None:
+    """Held by the least that is possible, missed by the most and beyond chance, else open."""
+    if found.low is None or found.high is None:
         return None
-    if attainment >= wanted:
+    if found.low >= wanted:
         return True
-    proven = samples >= LEAST_SAMPLES and wilson(attainment, samples)[1] < wanted
+    proven = samples >= LEAST_SAMPLES and wilson(found.high, samples)[1] < wanted
     return False if proven else None

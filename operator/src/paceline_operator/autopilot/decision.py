@@ -80,6 +80,7 @@ class Reason(StrEnum):
     PENDING_STUCK = "PendingStuck"
     UNSCHEDULABLE = "Unschedulable"
     DOWN_WINDOW = "DownWindow"
+    COARSE_HISTOGRAM = "CoarseHistogram"
     KNOB_SQUEEZED = "KnobSqueezed"
     OVERLOADED = "Overloaded"
     MORE_THAN_NEEDED = "MoreThanNeeded"
@@ -219,8 +220,14 @@ class SloMeasurement:
         metric: What it is about.
         percentile: Of the target.
         target_ms: Target.
-        attainment: Exact share of good samples, None without samples.
+        attainment: Share of good samples, None without samples; exact where the engine counts
+            against the target, else interpolated between the edges of a histogram.
+        low: Least share that the edges allow; the same where it is exact.
+        high: Greatest share that they allow.
+        edges_ms: Edges of the histogram next to the target, None where the share is exact.
         measured_ms: The percentile read from the histogram, None without samples.
+        burn_hour: Share missed over share allowed in the last hour, None without samples.
+        burn_six_hours: The same over six hours.
         samples: Independent samples: requests, or engine steps for ITL.
         measured_at_s: When the newest sample was measured, in the window or lately before it;
             None where none is remembered.
@@ -233,7 +240,12 @@ class SloMeasurement:
     percentile: int
     target_ms: int
     attainment: float | None = None
+    low: float | None = None
+    high: float | None = None
+    edges_ms: tuple[float, float] | None = None
     measured_ms: float | None = None
+    burn_hour: float | None = None
+    burn_six_hours: float | None = None
     samples: int = 0
     measured_at_s: float | None = None
     window_s: float = 0.0

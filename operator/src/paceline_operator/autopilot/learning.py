@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paceline_operator.autopilot import fit
+from paceline_operator.autopilot import error_budget, fit
 from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.memory import FitMemory, Memory
 from paceline_operator.autopilot.policy import Policy
@@ -57,7 +57,7 @@ def _from_slice(policy: Policy, memory: Memory, window: Window) -> Memory:
         prefill_fit=fit.learn(memory.prefill_fit, prefill, fit.PREFILL, prior.prefill),
         learned_until_s=window.end_s,
     )
-    return _proven(memory, window)
+    return _proven(error_budget.noted(policy, memory, window), window)
 
 
 def _acknowledged(memory: Memory, fleet: FleetObservation, now_s: float) -> Memory:

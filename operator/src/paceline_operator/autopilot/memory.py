@@ -58,6 +58,23 @@ class Awaited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Misses:
+    """Samples of one objective in the last six hours, in buckets of five minutes.
+
+    Attributes:
+        objective: Its `slo_key`.
+        first: Number of the first bucket, counted from the epoch.
+        missed: Samples beyond the target in each bucket.
+        total: All samples in each.
+    """
+
+    objective: str
+    first: int
+    missed: tuple[float, ...] = ()
+    total: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """State of both loops; plain numbers only, so that it fits into a status.
 
@@ -90,6 +107,7 @@ class Memory:
         cold_starts_s: Last measured cold starts.
         starting: UID -> creation time of pods that were seen before they were ever ready.
         served: UIDs of young pods that were ready once.
+        misses: Of each objective, for its error budget.
         manual_replicas: Last `spec.replicas` seen.
         manual_since_s: When it was first seen.
         awaited: Moves whose effect is still to be measured, one a knob at most.
@@ -123,6 +141,7 @@ class Memory:
     cold_starts_s: tuple[float, ...] = ()
     starting: tuple[tuple[str, float], ...] = ()
     served: tuple[str, ...] = ()
+    misses: tuple[Misses, ...] = ()
     manual_replicas: int | None = None
     manual_since_s: float = 0.0
     awaited: tuple[Awaited, ...] = ()

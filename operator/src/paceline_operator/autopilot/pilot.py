@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paceline_operator.autopilot import (
+    error_budget,
     feasibility,
     hindsight,
     knob_loop,
@@ -57,7 +58,10 @@ def step(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) 
         decisions=decisions,
         actions=actions,
         memory=final,
-        slo=tuple(measure_lately(o, fleet) for o in policy.objectives),
+        slo=tuple(
+            error_budget.burning(measure_lately(o, fleet), o, memory, now_s)
+            for o in policy.objectives
+        ),
         estimate=_estimate(after),
         feasibility=feasibility.within_limits(after, judged),
         scaling_limit=replica_loop.limit(after, feasible=feasible),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.recommendation import window_full
@@ -20,6 +21,7 @@ def forbidden_in(s: Situation) -> tuple[Reason, str] | None:
         (Reason.KNOB_SQUEEZED, "Running sequences are squeezed.", _squeezed(s)),
         (Reason.ITL_NOT_HELD, "ITL is missed.", s.itl_violated),
         (Reason.TTFT_QUEUE, "TTFT is missed.", not s.stance.scale_in),
+        (Reason.COARSE_HISTOGRAM, "The edges leave open whether they hold.", _open(s)),
         (Reason.MODEL_LEARNING, "The step-time model is still learning.", _untrusted(s)),
         (Reason.COOLDOWN, "The last scale-in is too recent.", _cooling(s)),
         (Reason.DOWN_WINDOW, "The down window is not over.", not window_full(s)),
@@ -30,6 +32,15 @@ def forbidden_in(s: Situation) -> tuple[Reason, str] | None:
 def half_blind(s: Situation) -> bool:
     """Whether the demand on some serving pod is not known: then less is seen than there is."""
     return any(pod.data is not DataClass.FRESH for pod in s.fleet.serving)
+
+
+def _open(s: Situation) -> bool:
+    """Whether an objective holds only if samples lie well between the edges of a histogram."""
+    found = (measure(each, s.since_change) for each in s.policy.steering)
+    return any(
+        each.edges_ms is not None and each.low is not None and each.low < each.percentile / 100
+        for each in found
+    )
 
 
 def _squeezed(s: Situation) -> bool:

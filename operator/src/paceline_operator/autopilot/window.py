@@ -128,6 +128,16 @@ class Histogram:
             lower = edge
         return inside
 
+    def around(self, value: float) -> tuple[float, float]:
+        """The edges next to a value, both the value itself where it is one of them."""
+        below = max((edge for edge in self.edges if edge <= value), default=0.0)
+        above = min((edge for edge in self.edges if edge >= value), default=float("inf"))
+        return below, above
+
+    def up_to(self, edge: float) -> float:
+        """Samples up to an edge: known exactly."""
+        return sum(c for e, c in zip(self.edges, self.counts, strict=True) if e <= edge)
+
     @property
     def squared_variation(self) -> float:
         """Variance over squared mean, each sample taken for the middle of its bucket."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from paceline_operator.api.status import DecisionStatus, InferenceServiceStatus, SloStatus
-from paceline_operator.cli import wording
+from paceline_operator.cli import status_view, wording
 from paceline_operator.cli.hindsight_text import compared
 from paceline_operator.cli.knob_story import KnobStory, story
 from paceline_operator.cli.service import Service
@@ -86,11 +86,24 @@ def _measured(slo: SloStatus, now: datetime) -> str:
             "" if slo.measured_at is None else f", the last {wording.age(slo.measured_at, now)} ago"
         )
         return f"{name}: no samples {last}{when}; the target is {target}."
-    verdict = "met" if wording.held(slo) else "missed"
+    verdict = {True: "met", False: "missed", None: "met or missed"}[wording.held(slo)]
+    why = wording.edges(slo)
     return (
-        f"{name} is {verdict}: {wording.share(slo.attainment_percent)} within {target}, "
-        f"{slo.percentile} % wanted; measured {wording.latency(slo.measured_ms)} over "
-        f"{wording.counted(slo.samples, 'sample')}, {wording.age(slo.measured_at, now)} ago."
+        (
+            f"{name} is {verdict}: {wording.attained(slo)} within {target}, "
+            f"{slo.percentile} % wanted; measured {wording.latency(slo.measured_ms)} over "
+            f"{wording.counted(slo.samples, 'sample')}, {wording.age(slo.measured_at, now)} ago."
+        )
+        + _burn(slo)
+        + ("" if why is None else f" {why[0].upper()}{why[1:]}.")
+    )
+
+
+def _burn(slo: SloStatus) -> str:
+    if slo.burn_hour is None:
+        return ""
+    return f" Error budget burn: {slo.burn_hour:.1f} over 1 h" + (
+        "." if slo.burn_six_hours is None else f", {slo.burn_six_hours:.1f} over 6 h."
     )
 
 
@@ -146,4 +159,5 @@ def _binding(status: InferenceServiceStatus, now: datetime) -> tuple[str, ...]:
         found = known.get(kind)
         if found is not None and found.status != _QUIET[kind]:
             said.append(f"{kind} is {found.status} ({found.reason}): {found.message}")
+    said += [*status_view.calendar(status), *status_view.modes(status)]
     return tuple(said) or ("Nothing yet.",)

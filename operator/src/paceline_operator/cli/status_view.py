@@ -21,7 +21,10 @@ def render(service: Service, now: datetime) -> RenderableType:
     parts: list[RenderableType] = [_title(service)]
     if service.status.slos:
         parts.append(_objectives(service.status, now))
+        open_ = ((slo.name, wording.edges(slo)) for slo in service.status.slos)
+        parts.extend(Text(f"{name}: {text}.") for name, text in open_ if text)
     parts.append(_knobs(service.status))
+    parts.extend(Text(said) for said in (*calendar(service.status), *modes(service.status)))
     parts.append(_conditions(service.status))
     parts.append(_last(service.status, now))
     return Group(*parts)
@@ -34,6 +37,33 @@ def _title(service: Service) -> Text:
     return text
 
 
+def calendar(status: InferenceServiceStatus) -> tuple[str, ...]:
+    """What schedules and freeze windows say, in sentences; none where there are none."""
+    found = status.calendar
+    if found is None:
+        return ()
+    by = f', by the schedule "{found.schedule}"' if found.schedule else ""
+    said = [f"At least {wording.counted(found.min_replicas, 'replica')}{by}."]
+    if found.min_replicas_changes_at is not None:
+        said.append(f"From {found.min_replicas_changes_at} on at least {found.next_min_replicas}.")
+    if found.frozen_by is not None:
+        until = "" if found.frozen_until is None else f" until {found.frozen_until}"
+        said.append(f'Moves are frozen by the window "{found.frozen_by}"{until}.')
+    elif found.next_freeze_at is not None:
+        said.append(f"The next freeze window opens at {found.next_freeze_at}.")
+    return tuple(said)
+
+
+def modes(status: InferenceServiceStatus) -> tuple[str, ...]:
+    """Which modes the installation lowers; nothing where it lowers none."""
+    found = status.modes
+    if found is None:
+        return ()
+    both = {"tuning": found.tuning.value, "scaling": found.scaling.value}
+    said = " and ".join(f"{name} is {both[name]}" for name in found.lowered if name in both)
+    return (f"The installation allows no more (maxMode): {said}.",)
+
+
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
@@ -42,16 +72,19 @@ def _table(*columns: str) -> Table:
 
 
 def _objectives(status: InferenceServiceStatus, now: datetime) -> Table:
-    table = _table("OBJECTIVE", "MEASURED", "TARGET", "ATTAINED", "WANTED", "SAMPLES", "AGE")
+    table = _table(
+        "OBJECTIVE", "MEASURED", "TARGET", "ATTAINED", "WANTED", "SAMPLES", "BURN 1h/6h", "AGE"
+    )
     for slo in status.slos:
         style = {True: "green", False: "red", None: ""}[wording.held(slo)]
         table.add_row(
             wording.objective(slo),
             wording.latency(slo.measured_ms),
             wording.latency(slo.target_ms),
-            Text(wording.share(slo.attainment_percent), style=style),
+            Text(wording.attained(slo), style=style),
             f"{slo.percentile} %",
             str(slo.samples),
+            wording.burns(slo),
             wording.age(slo.measured_at, now),
         )
     return table

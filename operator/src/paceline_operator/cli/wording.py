@@ -25,6 +25,31 @@ def share(percent: float | None) -> str:
     return NONE if percent is None else f"{percent:.1f} %"
 
 
+def attained(slo: SloStatus) -> str:
+    """`97.3 %`, or with what is left open: `97.3 % (91.0 to 99.0)`."""
+    low, high = slo.attainment_low_percent, slo.attainment_high_percent
+    exact = share(slo.attainment_percent)
+    return exact if low is None or high is None else f"{exact} ({low:.1f} to {high:.1f})"
+
+
+def burns(slo: SloStatus) -> str:
+    """Error budget burn over one hour and six: `2.4/0.8`, or a dash."""
+    rates = (slo.burn_hour, slo.burn_six_hours)
+    return "/".join(NONE if rate is None else f"{rate:.1f}" for rate in rates)
+
+
+def edges(slo: SloStatus) -> str | None:
+    """Why a share is no single figure, and what would make it one; None where it is one."""
+    if not slo.edges_ms:
+        return None
+    near = " and ".join(latency(each) for each in slo.edges_ms)
+    noun = "edge" if len(slo.edges_ms) == 1 else "edges"
+    return (
+        f"the engine counts in buckets and {latency(slo.target_ms)} lies beside the {noun} {near}: "
+        "a target on an edge is counted exactly"
+    )
+
+
 def number(value: float | None) -> str:
     """A count, or a dash."""
     return NONE if value is None else f"{value:.0f}"
@@ -70,6 +95,9 @@ def objective(slo: SloStatus) -> str:
 def held(slo: SloStatus) -> bool | None:
     """Whether the objective is attained; None without samples."""
     if slo.attainment_percent is None:
+        return None
+    low, high = slo.attainment_low_percent, slo.attainment_high_percent
+    if low is not None and high is not None and low < slo.percentile <= high:
         return None
     return slo.attainment_percent >= slo.percentile
 

@@ -38,6 +38,7 @@ from paceline_operator.domain.verdicts import Sight
 MEASURE_EVERY_S = 60.0
 DEAD_BAND_PERCENT_POINTS = 1.0
 DEAD_BAND_SHARE = 0.05
+DEAD_BAND_BURN = 0.25
 _MODES = ((Knob.BUDGET, "tuning"), (Knob.REPLICAS, "scaling"))
 # Their text holds live figures; a new text alone is no news.
 _MEASURED = frozenset(
@@ -174,6 +175,9 @@ def _slos(found: Pass) -> tuple[SloStatus, ...]:
             share = None if new.attainment is None else round(100 * new.attainment, 2)
             base = base.model_copy(update={
                 "attainment_percent": share,
+                **_open(new),
+                "burn_hour": _burn(new.burn_hour),
+                "burn_six_hours": _burn(new.burn_six_hours),
                 "measured_ms": None if new.measured_ms is None else round(new.measured_ms, 2),
                 "samples": new.samples,
                 "measured_at": _measured_at(new, old if is_same else None),
@@ -182,6 +186,21 @@ def _slos(found: Pass) -> tuple[SloStatus, ...]:
             base = old
         built.append(base)
     return tuple(built)
+
+
+def _burn(found: float | None) -> float | None:
+    return None if found is None else round(found, 2)
+
+
+def _open(new: SloMeasurement) -> dict[str, Any]:
+    """What a histogram's edges leave open, nothing where the counts are exact."""
+    if new.edges_ms is None or new.low is None or new.high is None:
+        return {}
+    return {
+        "attainment_low_percent": round(100 * new.low, 2),
+        "attainment_high_percent": round(100 * new.high, 2),
+        "edges_ms": tuple(round(each, 3) for each in new.edges_ms if math.isfinite(each)),
+    }
 
 
 def _measured_at(new: SloMeasurement, old: SloStatus | None) -> str | None:
@@ -306,6 +325,8 @@ def _moved(old: SloStatus | None, new: SloStatus) -> bool:
     if points is None or other is None:
         return points != other
     if abs(points - other) > DEAD_BAND_PERCENT_POINTS:
+        return True
+    if abs((old.burn_hour or 0.0) - (new.burn_hour or 0.0)) > DEAD_BAND_BURN:
         return True
     first, second = old.measured_ms or 0.0, new.measured_ms or 0.0
     return not math.isclose(first, second, rel_tol=DEAD_BAND_SHARE)

@@ -49,6 +49,12 @@ class Instruments:
             "Decisions that should have been recorded and were left out.",
             registry=registry,
         )
+        self.burn = Gauge(
+            "paceline_operator_slo_error_budget_burn",
+            "Share missed over share allowed: 1 uses the error budget up exactly.",
+            (*_OBJECT, "slo", "window"),
+            registry=registry,
+        )
         self.queue_depth = Gauge(
             "paceline_operator_queue_depth", "Objects waiting for a pass.", registry=registry
         )
@@ -59,7 +65,20 @@ class Instruments:
         for slo, ratio in ratios.items():
             self.attainment.labels(namespace, name, slo).set(ratio)
 
+    def burns(self, namespace: str, name: str, rates: Mapping[tuple[str, str], float]) -> None:
+        """Show burn rates by objective and window, and no series of one that was removed."""
+        self.burn.remove_by_labels({"namespace": namespace, "name": name})
+        for (slo, window), rate in rates.items():
+            self.burn.labels(namespace, name, slo, window).set(rate)
+
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of an object that is gone."""
-        for family in (self.replicas, self.ready, self.budget, self.attainment, self.decisions):
+        for family in (
+            self.replicas,
+            self.ready,
+            self.budget,
+            self.attainment,
+            self.burn,
+            self.decisions,
+        ):
             family.remove_by_labels({"namespace": namespace, "name": name})

@@ -308,6 +308,12 @@ def _show(ctx: Context, seen: Observed, status: InferenceServiceStatus) -> None:
         if slo.attainment_percent is not None
     }
     shown.attain(*labels, ratios)
+    shown.burns(*labels, {
+        (slo.name, window): rate
+        for slo in status.slos
+        for window, rate in (("1h", slo.burn_hour), ("6h", slo.burn_six_hours))
+        if rate is not None
+    })  # fmt: skip
 
 
 def _delay(ctx: Context, session: Session, seen: Observed, plan: Plan) -> float:
