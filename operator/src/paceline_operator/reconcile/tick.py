@@ -62,12 +62,12 @@ async def tick(ctx: Context, key: Key) -> float | None:
     try:
         await _execute(ctx, session, seen, plan)
     except (InvalidError, ForbiddenError, ForeignChildError) as error:
-        _uncount(ctx, key, seen.now_s)
+        _uncount(ctx, session, key, seen.now_s)
         # Trying again does not help until a person acts: that belongs into the status.
         plan = discarded(seen, plan, _refusal(error), is_announced=session.is_announced)
         await _tell_refusal(ctx, seen, plan.refused)
     except KubeError:
-        _uncount(ctx, key, seen.now_s)
+        _uncount(ctx, session, key, seen.now_s)
         raise
     _remember(session, seen, plan)
     await _publish(ctx, session, seen, plan)
@@ -84,8 +84,10 @@ def _decided(ctx: Context, key: Key, seen: Observed, *, is_due: bool) -> Plan:
     return plan
 
 
-def _uncount(ctx: Context, key: Key, now_s: float) -> None:
-    """Forget what this pass has counted: nothing came of it, and the next decides anew."""
+def _uncount(ctx: Context, session: Session, key: Key, now_s: float) -> None:
+    """Forget what a failed pass has counted: the next decides anew, unless it was announced."""
+    if session.is_announced:
+        return
     ctx.changes = tuple(c for c in ctx.changes if (c.service, c.time_s) != (key, now_s))
 
 
