@@ -18,12 +18,17 @@ PACKAGE = "prometheus"
 VERSIONS = ("2.42", "2.53", "3.5")
 """Minor versions that Debian has; the first was tried, the others have the same interface."""
 PROGRAM = CACHE / "bin" / "prometheus" / "prometheus"
+TOOL = PROGRAM.with_name("promtool")
 _REMEDY = "install it (`apt-get install prometheus`), or check the connection to your mirror"
 
 
 def prometheus_stage() -> Stage:
     """Finds the program on the machine, or fetches and unpacks its package."""
-    return Stage(PACKAGE, _provide, is_done=PROGRAM.exists, disk_gb={CACHE: 0.3})
+    return Stage(PACKAGE, _provide, is_done=_is_there, disk_gb={CACHE: 0.3})
+
+
+def _is_there() -> bool:
+    return PROGRAM.exists() and PROGRAM.with_name(TOOL.name).exists()
 
 
 def _provide(shell: Shell) -> None:
@@ -32,9 +37,13 @@ def _provide(shell: Shell) -> None:
     with tempfile.TemporaryDirectory(dir=PROGRAM.parent) as folder:
         found = Path(installed) if installed else _unpacked(shell, Path(folder))
         _check(found)
-        whole = Path(folder) / "whole"
-        shutil.copy2(found, whole)
-        whole.rename(PROGRAM)
+        for program in (found, found.resolve().with_name(TOOL.name)):
+            whole = Path(folder) / "whole"
+            try:
+                shutil.copy2(program, whole)
+            except FileNotFoundError as error:
+                raise SetupError(f"{program} is missing - {_REMEDY}") from error
+            whole.rename(PROGRAM.with_name(program.name))
 
 
 def _unpacked(shell: Shell, folder: Path) -> Path:

@@ -21,15 +21,24 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def says(program: Path, text: str) -> None:
     script = program.parents[1] / "path" / "prometheus"
     script.parent.mkdir()
-    script.write_text(f"#!/bin/sh\necho '{text}'\n")
-    script.chmod(0o755)
+    for name in ("prometheus", "promtool"):
+        (script.parent / name).write_text(f"#!/bin/sh\necho '{text}'\n")
+        (script.parent / name).chmod(0o755)
 
 
 def test_one_on_path_is_taken(program: Path, tmp_path: Path) -> None:
     says(program, "prometheus, version 2.42.0+ds (branch: x)")
     prometheus_stage().run(Shell(tmp_path / "log"))
     assert program.read_text().startswith("#!/bin/sh")
-    assert [each.name for each in program.parent.iterdir()] == ["prometheus"]
+    assert {each.name for each in program.parent.iterdir()} == {"prometheus", "promtool"}
+    assert prometheus_stage().is_done()
+
+
+def test_one_without_its_tool_is_refused(program: Path, tmp_path: Path) -> None:
+    says(program, "prometheus, version 2.42.0+ds (branch: x)")
+    (tmp_path / "path" / "promtool").unlink()
+    with pytest.raises(SetupError, match="promtool is missing - install it"):
+        prometheus_stage().run(Shell(tmp_path / "log"))
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ from rich.live import Live
 
 from paceline_operator import nesting
 from paceline_operator.cli import document, status_view
-from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.explanation import explain as explained
+from paceline_operator.cli.guard import guarded
 from paceline_operator.cli.replay import replay as replayed
 from paceline_operator.cli.service import Reader, Service, connected
+from paceline_operator.cli.what_if_command import what_if
 from paceline_operator.cli.wording import utc_now
 
 WATCH_EVERY_S = 2.0
@@ -69,19 +70,19 @@ def replay(
 ) -> None:
     """Makes recorded decisions again; exits 1 where one differs by a byte. Needs no cluster."""
     count, differing = 0, 0
-    try:
+    with guarded():
         for said in replayed(file):
             count += 1
             if said is not None:
                 differing += 1
                 sys.stdout.write(f"{said}\n")
-    except CliError as error:
-        sys.stderr.write(f"error: {error}\n")
-        raise typer.Exit(1) from error
     if differing:
         sys.stdout.write(f"replay: {differing} of {count} decisions differ\n")
         raise typer.Exit(1)
     sys.stdout.write(f"replay: ok {count} decisions\n")
+
+
+app.command(name="what-if")(what_if)
 
 
 def main() -> None:
@@ -135,13 +136,8 @@ async def _explain(name: str, namespace: str | None, context: str | None, *, as_
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
-    try:
+    with guarded():
         asyncio.run(work)
-    except CliError as error:
-        sys.stderr.write(f"error: {error}\n")
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
 
 
 def _print_json(value: dict[str, Any]) -> None:

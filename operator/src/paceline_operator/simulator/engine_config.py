@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paceline_operator.simulator.law import StepLaw
+from paceline_operator.simulator.law import StepTime
 from paceline_operator.simulator.queue_limits import QueueLimits
 from paceline_operator.simulator.step_budget import StepBudget
 
@@ -42,7 +42,7 @@ class EngineConfig:
             our engine.
     """
 
-    law: StepLaw
+    law: StepTime
     num_kv_blocks: int
     max_model_len: int
     max_num_batched_tokens: int

@@ -3,6 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
+
+from paceline_operator.autopilot.law import Law
+
+
+class StepTime(Protocol):
+    """What a simulated engine asks of a law."""
+
+    @property
+    def per_kv_token_ms(self) -> float:
+        """What each resident KV token adds to a step that only decodes."""
+
+    def step_ms(
+        self, prefill_tokens: int, decode_rows: int, kv_tokens: int, chunk_context: int
+    ) -> float:
+        """Time of one step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,3 +52,28 @@ class StepLaw:
         )
         memory_ms = self.per_kv_token_ms * kv_tokens + self.per_chunk_context_ms * chunk_context
         return max(floor_ms, line_ms) + memory_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedLaw:
+    """Step time as the autopilot has fitted it: one law for each kind of steps.
+
+    Attributes:
+        decode: Of steps that only decode.
+        prefill: Of steps with prompt tokens.
+    """
+
+    decode: Law
+    prefill: Law
+
+    @property
+    def per_kv_token_ms(self) -> float:
+        """What each resident KV token adds to a step that only decodes."""
+        return self.decode.per_kv_token_ms
+
+    def step_ms(
+        self, prefill_tokens: int, decode_rows: int, kv_tokens: int, chunk_context: int
+    ) -> float:
+        """Time of one step."""
+        law = self.prefill if prefill_tokens else self.decode
+        return law.time_ms(prefill_tokens, decode_rows, kv_tokens, chunk_context)

@@ -11,7 +11,7 @@ from paceline_operator.simulator.engine.plan import StepPlan
 from paceline_operator.simulator.engine.prefill_rate import PrefillRate
 from paceline_operator.simulator.engine.scheduler import Scheduler
 from paceline_operator.simulator.engine.streams import Streams
-from paceline_operator.simulator.law import StepLaw
+from paceline_operator.simulator.law import StepTime
 from paceline_operator.simulator.sink import Sink
 
 Change = Callable[[], None]
@@ -42,7 +42,7 @@ class Loop:
 
     def __init__(
         self,
-        law: StepLaw,
+        law: StepTime,
         scheduler: Scheduler,
         streams: Streams,
         sink: Sink,

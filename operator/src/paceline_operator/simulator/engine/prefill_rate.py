@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import exp
 
 from paceline_operator.simulator.engine.drain_rate import MEMORY_S
-from paceline_operator.simulator.law import StepLaw
+from paceline_operator.simulator.law import StepTime
 
 
 class PrefillRate:
@@ -18,7 +18,7 @@ class PrefillRate:
         law: For the guess.
     """
 
-    def __init__(self, law: StepLaw) -> None:
+    def __init__(self, law: StepTime) -> None:
         self._law = law
         self._tokens = 0.0
         self._room = 0.0

@@ -1,0 +1,264 @@
+"""`what-if`: gathers specs, what is known of the engines and the load, and plays them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from paceline_operator.api.v1alpha1 import InferenceServiceSpec
+from paceline_operator.autopilot.memory import load_memory
+from paceline_operator.autopilot.policy import policy_from_spec
+from paceline_operator.cli import what_if_load
+from paceline_operator.cli.errors import CliError
+from paceline_operator.cli.manifest import Manifest, read_manifest, read_spec
+from paceline_operator.cli.progress import Told
+from paceline_operator.cli.service import Service, connected
+from paceline_operator.cli.what_if_load import PlayableLoad
+from paceline_operator.simulator.profiles import UnknownProfileError, find_profile
+from paceline_operator.simulator.request import Request
+from paceline_operator.simulator.what_if.comparison import Comparison, LoadFacts, Variant
+from paceline_operator.simulator.what_if.engine_facts import (
+    EngineFacts,
+    Measured,
+    Said,
+    UnknownEnginesError,
+    engine_facts,
+)
+from paceline_operator.simulator.what_if.figures import Figures
+from paceline_operator.simulator.what_if.fleet import left_out
+from paceline_operator.simulator.what_if.lead_in import lead_s, led_in
+from paceline_operator.simulator.what_if.play import Stage, play
+
+NO_OLD = "none"
+_TELL_EVERY = 200
+_ROUTER_SEED = 7919
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the user wants to know.
+
+    Attributes:
+        new: Manifest of the new spec.
+        old: Manifest of the old one, `none` for no old one, None for the live object.
+        namespace: Of the live object, None for the manifest's or the context's.
+        context: Of the kubeconfig, None for the current one.
+        trace: Trace file, None with Prometheus.
+        prometheus: Address of a server, None with a trace.
+        last_s: How much of Prometheus's past.
+        selector: Labels of the engines' series, None for the usual ones.
+        scale: How many times the load.
+        seeds: How often each spec is played.
+        said: What is said of the engines.
+    """
+
+    new: Path
+    old: str | None = None
+    namespace: str | None = None
+    context: str | None = None
+    trace: Path | None = None
+    prometheus: str | None = None
+    last_s: float = 86_400.0
+    selector: str | None = None
+    scale: float = 1.0
+    seeds: int = 3
+    said: Said = field(default_factory=Said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A spec to play.
+
+    Attributes:
+        label: `old` or `new`.
+        source: Where it comes from.
+        spec: The spec.
+    """
+
+    label: str
+    source: str
+    spec: InferenceServiceSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """Everything that is played.
+
+    Attributes:
+        name: Of the service.
+        subjects: Old first, the new one last.
+        measured: On the live fleet, None where there is none.
+        running: Replicas of the live fleet, None where there is none.
+        load: The load.
+        notes: What else has to be said.
+    """
+
+    name: str
+    subjects: tuple[Subject, ...]
+    measured: Measured | None
+    running: int | None
+    load: PlayableLoad
+    notes: tuple[str, ...]
+
+
+async def gather(asked: Asked, now_s: float) -> Gathered:
+    """Reads files, the live object and Prometheus.
+
+    Raises:
+        CliError: Any of them cannot be used.
+    """
+    _check_profile(asked.said)
+    new = read_manifest(asked.new)
+    old = None if asked.old in (None, NO_OLD) else read_manifest(Path(str(asked.old)))
+    service, notes = (None, ()) if asked.old is not None else await _live(asked, new)
+    namespace = service.namespace if service else asked.namespace or new.namespace or "default"
+    load = await _load(asked, new.name, namespace, now_s)
+    measured = _measured(service, new, old, load.kv_tokens)
+    subjects = [Subject(label="new", source=str(asked.new), spec=new.spec)]
+    if service is not None and measured is not None:
+        subjects.insert(0, Subject(label="old", source=measured.source, spec=measured.spec))
+    elif old is not None:
+        subjects.insert(0, Subject(label="old", source=str(old.path), spec=old.spec))
+    return Gathered(
+        name=new.name,
+        subjects=tuple(subjects),
+        measured=measured,
+        running=service.status.desired_replicas if service else None,
+        load=load,
+        notes=notes,
+    )
+
+
+def compare(gathered: Gathered, asked: Asked, told: Told) -> Comparison:
+    """Plays every spec with every seed.
+
+    Raises:
+        CliError: Nothing says how long the engines' steps take.
+    """
+    load, seeds = gathered.load, range(1, asked.seeds + 1)
+    stages = [_stage(subject, gathered, asked.said) for subject in gathered.subjects]
+    lead = lead_s(max(stage.facts.cold_start_s for stage in stages), load.span_s)
+    length_s, plays = lead + load.span_s, len(stages) * len(seeds)
+    variants = []
+    for place, (subject, stage) in enumerate(zip(gathered.subjects, stages, strict=True)):
+        runs: list[Figures] = []
+        for seed in seeds:
+            what = f"{subject.label} spec, seed {seed} of {asked.seeds}"
+            begun = (place * len(seeds) + seed - 1) / plays
+            requests = led_in(lambda seed=seed: load.requests(seed), lead)  # type: ignore[misc]
+            runs.append(
+                play(
+                    stage,
+                    _watched(requests, _of_whole(told, what, begun, length_s * plays)),
+                    lead_s=lead,
+                    span_s=load.span_s,
+                    generator=what_if_load.generator(seed + _ROUTER_SEED),
+                )
+            )
+        variants.append(_variant(subject, stage.facts, tuple(runs)))
+    return Comparison(
+        name=gathered.name,
+        load=_load_facts(load, variants[-1].runs),
+        lead_s=lead,
+        old=variants[0] if len(variants) > 1 else None,
+        new=variants[-1],
+        notes=gathered.notes,
+    )
+
+
+def _check_profile(said: Said) -> None:
+    if said.profile is not None:
+        try:
+            find_profile(said.profile)
+        except UnknownProfileError as error:
+            raise CliError(str(error)) from error
+
+
+async def _live(asked: Asked, new: Manifest) -> tuple[Service | None, tuple[str, ...]]:
+    """The live object, or why there is none; where the user names a cluster it has to be there."""
+    is_named = asked.namespace is not None or asked.context is not None
+    try:
+        async with connected(asked.namespace or new.namespace, asked.context) as reader:
+            return await reader.read(new.name), ()
+    except CliError as error:
+        if is_named:
+            raise
+        return None, (f"No old spec: {error}.",)
+
+
+async def _load(asked: Asked, name: str, namespace: str, now_s: float) -> PlayableLoad:
+    if asked.trace is not None:
+        return what_if_load.from_trace(asked.trace, asked.scale)
+    if asked.prometheus is None:
+        raise CliError("no load: name a file with --trace, or a server with --prometheus")
+    selector = asked.selector or what_if_load.default_selector(name, namespace)
+    return await what_if_load.from_prometheus(
+        asked.prometheus, selector, asked.last_s, asked.scale, now_s
+    )
+
+
+def _measured(
+    service: Service | None, new: Manifest, old: Manifest | None, kv_tokens: int | None
+) -> Measured | None:
+    """What is known of the fleet that the load was served by."""
+    if service is None:
+        if kv_tokens is None:
+            return None
+        spec = new.spec if old is None else old.spec
+        return Measured(source="the engines' series", spec=spec, kv_tokens=kv_tokens)
+    where = f"{service.namespace}/{service.name}"
+    return Measured(
+        source=f"{where} in the cluster",
+        spec=read_spec(service.spec, f"{where} in the cluster", may_be_newer=True),
+        memory=load_memory((service.status.memory or {}).get("pilot")),
+        trusted=bool((service.status.model or {}).get("trusted", True)),
+        kv_tokens=kv_tokens,
+    )
+
+
+def _stage(subject: Subject, gathered: Gathered, said: Said) -> Stage:
+    longest = gathered.load.totals.longest
+    try:
+        facts = engine_facts(subject.spec, said, gathered.measured, longest)
+    except (UnknownEnginesError, UnknownProfileError) as error:
+        raise CliError(f"{subject.source}: {error}") from error
+    return Stage(spec=subject.spec, facts=facts, running=gathered.running)
+
+
+def _variant(subject: Subject, facts: EngineFacts, runs: tuple[Figures, ...]) -> Variant:
+    price = subject.spec.scaling.cost_per_replica_hour
+    return Variant(
+        label=subject.label,
+        source=subject.source,
+        objectives=policy_from_spec(subject.spec).objectives,
+        cost_per_replica_hour=None if price is None else float(price),
+        runs=runs,
+        notes=(*facts.notes, *left_out(subject.spec)),
+    )
+
+
+def _load_facts(load: PlayableLoad, runs: tuple[Figures, ...]) -> LoadFacts:
+    return LoadFacts(
+        source=load.source,
+        span_s=load.span_s,
+        requests=sum(run.requests for run in runs) / len(runs),
+        prompt_mean=load.totals.prompt_mean,
+        output_mean=load.totals.output_mean,
+        scale=load.scale,
+        is_reconstructed=load.is_reconstructed,
+        notes=load.notes,
+    )
+
+
+def _of_whole(told: Told, what: str, begun: float, length_s: float) -> Callable[[float], None]:
+    """Tells which share of all plays is done at a time of one."""
+    return lambda time_s: told(what, begun + time_s / length_s)
+
+
+def _watched(requests: Iterator[Request], at: Callable[[float], None]) -> Iterator[Request]:
+    """The requests; tells now and then how far they have come."""
+    for number, request in enumerate(requests):
+        if number % _TELL_EVERY == 0:
+            at(request.arrival_s)
+        yield request

@@ -1,0 +1,201 @@
+"""Runs of an old and a new spec side by side, and what follows from them in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from paceline_operator.autopilot.policy import Objective
+from paceline_operator.simulator.what_if.figures import Figures
+
+SAME_SHARE = 0.01
+"""Replica-hours that differ by no more than this share are called the same."""
+WORSE_SHARE = 0.05
+"""By how much the worst five minutes have to fall to be worth a word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """A figure over several seeds."""
+
+    mean: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A spec and how it did.
+
+    Attributes:
+        label: `old` or `new`.
+        source: Where the spec comes from.
+        objectives: Of the spec.
+        cost_per_replica_hour: As the spec states it, None where it does not.
+        runs: One for each seed.
+        notes: What its engines were taken to be.
+    """
+
+    label: str
+    source: str
+    objectives: tuple[Objective, ...]
+    cost_per_replica_hour: float | None
+    runs: tuple[Figures, ...]
+    notes: tuple[str, ...]
+
+    def spread(self, figure: Callable[[Figures], float]) -> Spread:
+        """A figure over the seeds."""
+        values = [figure(run) for run in self.runs]
+        return Spread(mean=sum(values) / len(values), least=min(values), most=max(values))
+
+    def attained(self, objective: Objective) -> Spread | None:
+        """Share of good samples of an objective, 0..1; None where the spec has none of the name."""
+        names = [each.name for each in self.objectives]
+        if objective.name not in names:
+            return None
+        place = names.index(objective.name)
+        return self.spread(lambda run: run.attained[place])
+
+    @property
+    def cost(self) -> Spread | None:
+        """In the spec's own currency; None where it names no price."""
+        price = self.cost_per_replica_hour
+        return None if price is None else self.spread(lambda run: run.replica_hours * price)
+
+    @property
+    def missed(self) -> tuple[Objective, ...]:
+        """Objectives whose mean attainment is below what is wanted."""
+        return tuple(o for o in self.objectives if not _held(self, o))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadFacts:
+    """What was played.
+
+    Attributes:
+        source: Where the load comes from.
+        span_s: Its length.
+        requests: How many, on average over the seeds.
+        prompt_mean: Tokens.
+        output_mean: Tokens.
+        scale: How many times as much as was recorded.
+        is_reconstructed: Whether single requests were drawn from counters.
+        notes: How it was made.
+    """
+
+    source: str
+    span_s: float
+    requests: float
+    prompt_mean: float
+    output_mean: float
+    scale: float = 1.0
+    is_reconstructed: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The whole answer.
+
+    Attributes:
+        name: Of the service.
+        load: What was played.
+        lead_s: Of its beginning, played once more in front and not scored.
+        old: None where there is no old spec.
+        new: The new spec.
+        notes: Why there is no old one, and what else has to be said.
+    """
+
+    name: str
+    load: LoadFacts
+    lead_s: float
+    old: Variant | None
+    new: Variant
+    notes: tuple[str, ...] = ()
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """Old first."""
+        return (self.new,) if self.old is None else (self.old, self.new)
+
+
+def verdict(comparison: Comparison) -> str:
+    """One sentence: objectives, the worst five minutes where they fall, replica-hours, cost."""
+    parts = (_objectives(comparison), _worst(comparison), f"and {_hours(comparison)}.")
+    return ", ".join(part for part in parts if part)
+
+
+def _held(variant: Variant, objective: Objective) -> bool:
+    found = variant.attained(objective)
+    return found is not None and found.mean >= objective.share
+
+
+def _objectives(comparison: Comparison) -> str:
+    new, old = comparison.new, comparison.old
+    if not new.objectives:
+        return "The new spec states no objective"
+    if not new.missed:
+        said = f"The new spec meets {_all(len(new.objectives))}"
+        if old is None:
+            return said
+        regained = [o.name for o in old.missed]
+        return f"{said}; the old one misses {_and(regained)}" if regained else f"{said} as before"
+    said = f"The new spec misses {_and([_miss(new, o) for o in new.missed])}"
+    if old is None:
+        return said
+    held = [o.name for o in new.missed if _held(old, o)]
+    missed_before = [_miss(old, o) for o in old.missed]
+    if held:
+        return f"{said}; the old one meets {_and(held)}"
+    return f"{said}; the old one misses {_and(missed_before)}" if missed_before else said
+
+
+def _worst(comparison: Comparison) -> str:
+    new = comparison.new.spread(lambda run: run.worst_5min).mean
+    if comparison.old is None or not comparison.new.objectives:
+        return ""
+    old = comparison.old.spread(lambda run: run.worst_5min).mean
+    if old - new < WORSE_SHARE:
+        return ""
+    return (
+        f"serves {100 * new:.1f} % of requests within them in its worst five minutes instead of "
+        f"{100 * old:.1f} %"
+    )
+
+
+def _miss(variant: Variant, objective: Objective) -> str:
+    found = variant.attained(objective)
+    share = 0.0 if found is None else 100 * found.mean
+    return f"{objective.name} ({share:.1f} % of {objective.percentile} %)"
+
+
+def _hours(comparison: Comparison) -> str:
+    new = comparison.new.spread(lambda run: run.replica_hours)
+    if comparison.old is None:
+        return f"needs {new.mean:.2f} replica-hours{_price(comparison)}"
+    old = comparison.old.spread(lambda run: run.replica_hours)
+    change = (new.mean - old.mean) / old.mean if old.mean else 0.0
+    if abs(change) <= SAME_SHARE:
+        return f"needs {new.mean:.2f} replica-hours, the same as before{_price(comparison)}"
+    word = "more" if change > 0 else "fewer"
+    return (
+        f"needs {new.mean:.2f} replica-hours instead of {old.mean:.2f} "
+        f"({100 * abs(change):.0f} % {word}){_price(comparison)}"
+    )
+
+
+def _price(comparison: Comparison) -> str:
+    new = comparison.new.cost
+    if new is None:
+        return ""
+    old = None if comparison.old is None else comparison.old.cost
+    return f" at {new.mean:.2f}" + ("" if old is None else f" instead of {old.mean:.2f}")
+
+
+def _all(count: int) -> str:
+    return {1: "its objective", 2: "both objectives"}.get(count, f"all {count} objectives")
+
+
+def _and(words: list[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,0 +1,111 @@
+"""How one run went: objectives, cost, moves. All of the load's own time, without the lead-in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from paceline_operator.autopilot.decision import Knob
+from paceline_operator.autopilot.policy import Objective
+from paceline_operator.simulator.result import Result
+from paceline_operator.simulator.scoring.outcome import REFUSED, Outcome
+from paceline_operator.simulator.scoring.score import overall, worst_window
+from paceline_operator.simulator.scoring.yardstick import Yardstick
+
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """One run.
+
+    Attributes:
+        requests: Sent.
+        attained: Share of good samples of each objective, in their order, 0..1.
+        goodput: Share of requests that are whole and met every objective of their tier, 0..1;
+            of the tiers that have one.
+        worst_5min: Lowest of that in five minutes.
+        worst_5min_at_s: Their beginning, from the beginning of the load; None where no five
+            minutes hold twenty requests.
+        replica_hours: Of all pods, those that start or drain included.
+        replicas_mean: Pods on average.
+        replicas_peak: Most replicas wanted.
+        replica_moves: Changes of the wanted replicas.
+        replica_reversals: Most changes of direction within ten minutes.
+        budget_moves: Changes of the token budget.
+        budget_reversals: The same of the budget.
+        refused: Requests that were refused.
+        unserved: Others that got no whole answer.
+        late: Whole answers that missed an objective.
+    """
+
+    requests: int
+    attained: tuple[float, ...]
+    goodput: float
+    worst_5min: float
+    worst_5min_at_s: float | None
+    replica_hours: float
+    replicas_mean: float
+    replicas_peak: int
+    replica_moves: int
+    replica_reversals: int
+    budget_moves: int
+    budget_reversals: int
+    refused: int
+    unserved: int
+    late: int
+
+
+def figures(
+    result: Result,
+    objectives: Sequence[Objective],
+    *,
+    lead_s: float,
+    span_s: float,
+    sample_s: float,
+) -> Figures:
+    """The figures of a run.
+
+    Args:
+        result: What the simulation brought.
+        objectives: Of the spec.
+        lead_s: Length of the lead-in.
+        span_s: Length of the load after it.
+        sample_s: Time between two samples of the fleet.
+    """
+    yardstick = Yardstick(objectives)
+    sent = [each for each in result.outcomes if each.arrival_s >= lead_s]
+    judged = _judged(sent, objectives)
+    worst = worst_window(judged, yardstick.goodput)
+    pods = [s for s in result.samples if lead_s <= s.time_s < lead_s + span_s]
+    pod_hours = sum(sample.existing for sample in pods) * sample_s / _HOUR_S
+    moves = replace(
+        result,
+        moves=[move for move in result.moves if lead_s <= move.time_s < lead_s + span_s],
+    )
+    return Figures(
+        requests=len(sent),
+        attained=tuple(
+            overall(sent, partial(yardstick.samples, objective)).share for objective in objectives
+        ),
+        goodput=overall(judged, yardstick.goodput).share,
+        worst_5min=1.0 if worst is None else worst.share,
+        worst_5min_at_s=None if worst is None else max(0.0, worst.start_s - lead_s),
+        replica_hours=pod_hours,
+        replicas_mean=sum(sample.existing for sample in pods) / max(1, len(pods)),
+        replicas_peak=max((sample.desired for sample in pods), default=0),
+        replica_moves=len(moves.of_knob(Knob.REPLICAS)),
+        replica_reversals=moves.most_reversals(Knob.REPLICAS),
+        budget_moves=len(moves.of_knob(Knob.BUDGET)),
+        budget_reversals=moves.most_reversals(Knob.BUDGET),
+        refused=sum(each.outcome == REFUSED for each in sent),
+        unserved=sum(not each.completed and each.outcome != REFUSED for each in sent),
+        late=sum(each.completed and not yardstick.goodput(each)[0] for each in sent),
+    )
+
+
+def _judged(sent: Sequence[Outcome], objectives: Sequence[Objective]) -> list[Outcome]:
+    """Requests of tiers that have an objective; all where there is none."""
+    tiers = {objective.tier.value for objective in objectives}
+    return [each for each in sent if not tiers or each.tier in tiers]

@@ -1,0 +1,47 @@
+"""Runs whose outcome is known beforehand."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from paceline_operator.simulator.what_if.figures import Figures
+from paceline_operator.simulator.what_if.lead_in import led_in
+from paceline_operator.simulator.what_if.play import Stage, play
+from tests.operator.simulator import fleets
+from tests.operator.simulator.what_if.build import facts, spec
+
+SPAN_S, LEAD_S = 300.0, 200.0
+
+
+def played(rate: float, seed: int = 1, **more: Any) -> Figures:
+    load = list(fleets.poisson(rate, SPAN_S, prompt=1500, output=150))
+    return play(
+        Stage(spec=spec(**more), facts=facts()),
+        led_in(lambda: iter(load), LEAD_S),
+        lead_s=LEAD_S,
+        span_s=SPAN_S,
+        generator=random.Random(seed),
+    )
+
+
+def test_a_load_that_one_replica_holds() -> None:
+    found = played(1.0)
+    assert found.replicas_mean == 1.0
+    assert found.replica_hours == SPAN_S / 3600
+    assert min(found.attained) > 0.99
+    assert found.replica_moves == 0
+
+
+def test_a_load_that_one_replica_does_not_hold_takes_more_or_is_late() -> None:
+    free = played(12.0)
+    bound = played(12.0, scaling={"mode": "Off"})
+    assert free.replicas_mean > 2.0
+    assert free.goodput > 0.95
+    assert bound.replicas_mean == 1.0
+    assert bound.goodput < 0.5
+    assert bound.refused + bound.unserved + bound.late > 0.5 * bound.requests
+
+
+def test_equal_chance_gives_equal_figures() -> None:
+    assert played(3.0, seed=5) == played(3.0, seed=5)
