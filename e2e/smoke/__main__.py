@@ -43,7 +43,8 @@ class Report:
     def step(self, name: str, run: Callable[[], str]) -> None:
         """Runs one step and says how it went."""
         print(f"[{self.seconds:6.1f}s] {name} ...", flush=True)
-        print(f"[{self.seconds:6.1f}s]   {run()}", flush=True)
+        words = run()
+        print(f"[{self.seconds:6.1f}s]   {words}", flush=True)
 
 
 def main() -> int:
