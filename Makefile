@@ -82,10 +82,10 @@ static-lint:
 	@$(OP)/ruff format --check .
 
 static-types-operator:
-	@$(OP)/mypy operator/src e2e bench/conformance bench/validation bench/simulator.py tests/verify $(filter-out $(ENGINE_SUPPORT),$(SUPPORT))
+	@$(OP)/mypy operator/src e2e bench/conformance bench/operator_cost bench/validation bench/simulator.py tests/verify $(filter-out $(ENGINE_SUPPORT),$(SUPPORT))
 
 static-types-engine:
-	@$(EN)/mypy --exclude bench/conformance/ --exclude bench/validation/ --exclude bench/simulator.py engine/src bench \
+	@$(EN)/mypy --exclude bench/conformance/ --exclude bench/operator_cost/ --exclude bench/validation/ --exclude bench/simulator.py engine/src bench \
 		$(ENGINE_SUPPORT)
 
 static-imports:
@@ -119,7 +119,7 @@ verify: ## Fail where anything generated differs from its source
 	@$(SETUP) operator cluster
 	@$(MAKE) static-verify
 
-.PHONY: smoke e2e validation chaos conformance conformance-full bench-engine bench-flags soak
+.PHONY: smoke e2e validation chaos conformance conformance-full bench-engine bench-flags bench-operator soak
 smoke: ## Kill operator, engine pod and API server on the real cluster; lose no request
 	@$(SETUP) operator engine model cluster
 	@$(OP)/python -m e2e.smoke
@@ -143,6 +143,10 @@ bench-flags: ## What each flag of the engine does, written to bench/results/ and
 soak: ## Two hours of mixed load on a virtual clock; nothing may leak
 	@$(SETUP) engine
 	@$(EN)/python -m bench.soak
+
+bench-operator: ## What the operator costs with 500 services of 4 engines each, on one core
+	@$(SETUP) operator
+	@$(OP)/python -m bench.operator_cost
 
 conformance: ## The autopilot against every baseline on simulated fleets (TRACES=DIR adds traces)
 	@$(SETUP) operator

@@ -91,6 +91,9 @@ def test_reads_what_the_official_parser_reads(text: str) -> None:
 
 def test_reads_an_engine_as_the_official_parser_does() -> None:
     assert read(ENGINE, WANTED) == expected(ENGINE, WANTED)
+    shorter = TextReader(WANTED, common="model_name")
+    without = ENGINE.replace('model_name="smol",', "").replace(',model_name="smol"', "")
+    assert read(ENGINE, WANTED, shorter) == read(without, WANTED)
     assert len(read(ENGINE, WANTED)) > 200
 
 

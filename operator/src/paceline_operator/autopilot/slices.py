@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from paceline_operator.autopilot.window import Counter, Window, merge
+from paceline_operator.autopilot.window import Counter, Histogram, Latency, Window, merge
 
 HISTORY_S = 300.0
+_WHOLE = tuple(float(count) for count in range(1024))
+"""Nearly all counts of a slice are small whole numbers: kept once, not each for itself."""
 ARRIVALS = (
     Counter.REQUESTS_RECEIVED,
     Counter.PROMPT_TOKENS_RECEIVED,
@@ -38,7 +40,7 @@ class Slices:
         if parts:
             start_s = self._start_s(parts)
             spread = [self._spread(part, start_s) for part in parts]
-            self._slices.append(replace(merge(spread), start_s=start_s, end_s=now_s))
+            self._slices.append(_compact(replace(merge(spread), start_s=start_s, end_s=now_s)))
         while self._slices and self._slices[0].end_s <= now_s - HISTORY_S:
             self._slices.popleft()
         return tuple(self._slices)
@@ -67,3 +69,21 @@ def _received(window: Window, part: Window, share: float) -> Window:
         if part.count(counter):
             counters[counter] = window.count(counter) + share * part.count(counter)
     return replace(window, counters=counters)
+
+
+def _compact(window: Window) -> Window:
+    """The same in less memory: slices are what an operator of many fleets holds most of."""
+    histograms, batch = _compacted(window.histograms), _compacted(window.batch)
+    return replace(window, histograms=histograms, batch=batch)
+
+
+def _compacted(histograms: Mapping[Latency, Histogram]) -> dict[Latency, Histogram]:
+    return {
+        role: Histogram(found.edges, tuple(map(_shared, found.counts)), found.total)
+        for role, found in histograms.items()
+    }
+
+
+def _shared(count: float) -> float:
+    whole = int(count)
+    return _WHOLE[whole] if whole == count and 0 <= whole < len(_WHOLE) else count

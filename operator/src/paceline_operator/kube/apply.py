@@ -22,10 +22,17 @@ from paceline_operator.kube.resource import BY_KIND, Resource
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A child after the call, and whether anything was written."""
+    """A child after the call.
+
+    Attributes:
+        child: As it is now.
+        written: Whether anything was.
+        held: Whether it differs, and is left so for now.
+    """
 
     child: Object
     written: bool
+    held: bool = False
 
 
 async def apply(
@@ -70,8 +77,10 @@ async def apply(
         )
     else:
         _refuse_foreign(wanted, live)
-        if (not differs(wanted, live) and holds(wanted, live)) or is_held(live):
+        if not differs(wanted, live) and holds(wanted, live):
             return Applied(live, written=False)
+        if is_held(live):
+            return Applied(live, written=False, held=True)
     if _is_unfinished(live):
         live = await _disowned(client, kind, live)
     version = live["metadata"]["resourceVersion"]

@@ -255,4 +255,4 @@ _PLACES: Mapping[str, tuple[_Add, object]] = {
 WANTED = frozenset(_PLACES)
 """Names of all samples that are read."""
 
-_reader = TextReader(WANTED)
+_reader = TextReader(WANTED, common="model_name")

@@ -83,11 +83,8 @@ class PrometheusSource:
         self._server = server
         self._url = server.url.rstrip("/") + PATH
         self._timeout = aiohttp.ClientTimeout(total=server.timeout_s)
-
-    @property
-    def interval_s(self) -> float:
-        """Time between scrapes of one pod; asking more often would tell nothing new."""
-        return self._server.interval_s
+        # Asking more often than it scrapes would tell nothing new.
+        self.interval_s = server.interval_s
 
     async def read(self, targets: Sequence[Target], now_s: float) -> Answers:
         """Reads all targets with one query; without an answer, all of them fail alike."""

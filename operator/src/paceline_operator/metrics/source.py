@@ -54,10 +54,8 @@ Answers = Mapping[str, PodAnswers]
 class Source(Protocol):
     """Reads the pods of one fleet; one object serves all fleets."""
 
-    @property
-    def interval_s(self) -> float:
-        """Time in which every pod has something new to tell."""
-        ...
+    interval_s: float
+    """Time between two rounds, in which every pod has something new to tell."""
 
     async def read(self, targets: Sequence[Target], now_s: float) -> Answers:
         """Reads all targets at once; a pod that gives nothing is an error of its own.

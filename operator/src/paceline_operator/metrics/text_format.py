@@ -35,10 +35,13 @@ class TextReader:
 
     Args:
         wanted: Names of samples.
+        common: A label that all samples of a text have alike and that is left out of them, so that
+            engines of many models tell the same sets of labels.
     """
 
-    def __init__(self, wanted: Collection[str]) -> None:
+    def __init__(self, wanted: Collection[str], common: str = "") -> None:
         self._wanted = frozenset(wanted)
+        self._common = re.compile(rf'[{{,]({re.escape(common)}="[^"\\]*")') if common else None
         self._labels: dict[str, Mapping[str, str]] = {"": {}}
 
     def samples(self, text: str) -> Iterator[Sample]:
@@ -48,7 +51,7 @@ class TextReader:
             MalformedError: A line that is, or may be, of a wanted sample is malformed.
         """
         wanted, known = self._wanted, self._labels
-        for line in text.split("\n"):
+        for line in self._without_common(text).split("\n"):
             if not line or line[0] == "#":
                 continue
             brace = line.find("{")
@@ -67,6 +70,13 @@ class TextReader:
             found = _odd(line, wanted)
             if found is not None:
                 yield found
+
+    def _without_common(self, text: str) -> str:
+        found = self._common.search(text) if self._common is not None else None
+        if found is None:
+            return text
+        # Within a value a quote is escaped: what is looked for cannot be part of one.
+        return text.replace(f"{{{found[1]},", "{").replace(f",{found[1]}", "")
 
     def _learn(self, text: str) -> Mapping[str, str] | None:
         """Labels of a set in its plain form, None where it is another."""

@@ -44,7 +44,10 @@ async def bring_about(
     session.contests = contest.pruned(session.contests, seen.now_s)
     for manifest in manifests:
         kind, name = BY_KIND[manifest["kind"]], manifest["metadata"]["name"]
-        live = seen.children.get((kind.kind, name))
+        key, mark = (kind.kind, name), digest(manifest)
+        live = seen.children.get(key)
+        if live is not None and session.compared.get(key) == (mark, _version(live)):
+            continue  # Nothing has changed on either side since both were found to agree.
         if live is None:
             # One without our labels is not watched; it must not be taken over.
             live = await fetch(ctx.client, kind, seen.namespace, name)
@@ -55,8 +58,10 @@ async def bring_about(
             replicas=_at_first(kind, manifest, replicas),
             is_held=partial(_is_held, session, manifest, seen.now_s),
         )
-        session.applied[kind.kind, name] = digest(manifest)
+        session.applied[key] = mark
         if not applied.written:
+            if not applied.held and _version(applied.child)[1]:
+                session.compared[key] = mark, _version(applied.child)
             continue
         written += 1
         log.info("applied %s %s/%s", kind.kind, seen.namespace, name)
@@ -66,6 +71,10 @@ async def bring_about(
         else:
             ctx.store.put(kind, applied.child)
     return written
+
+
+def _version(live: Mapping[str, Any]) -> tuple[str, str]:
+    return live["metadata"].get("uid", ""), live["metadata"].get("resourceVersion", "")
 
 
 def _is_held(

@@ -59,6 +59,12 @@ class Instruments:
             "paceline_operator_queue_depth", "Objects waiting for a pass.", registry=registry
         )
 
+        self.scrape_interval = Gauge(
+            "paceline_operator_scrape_interval_seconds",
+            "Time between two readings of an engine; stretched where one core cannot keep up.",
+            registry=registry,
+        )
+
     def attain(self, namespace: str, name: str, ratios: Mapping[str, float]) -> None:
         """Show the objectives there are now, and no series of one that was removed."""
         self.attainment.remove_by_labels({"namespace": namespace, "name": name})

@@ -23,6 +23,7 @@ class WorkQueue(Generic[K]):
         self._heap: list[tuple[float, int, K]] = []
         self._busy: set[K] = set()
         self._sequence = 0
+        self._latest_s = 0.0
         self._changed = asyncio.Event()
 
     def add(self, key: K, delay_s: float = 0.0) -> None:
@@ -66,6 +67,11 @@ class WorkQueue(Generic[K]):
         waiting = [at for key, at in self._due.items() if key not in self._busy]
         return max(0.0, self._clock() - min(waiting)) if waiting else 0.0
 
+    def latest_s(self) -> float:
+        """How late the latest key was taken since this was last asked."""
+        found, self._latest_s = self._latest_s, 0.0
+        return found
+
     def _push(self, at: float, key: K) -> None:
         self._sequence += 1
         heapq.heappush(self._heap, (at, self._sequence, key))
@@ -80,7 +86,8 @@ class WorkQueue(Generic[K]):
         return None
 
     def _take(self) -> K:
-        _, _, key = heapq.heappop(self._heap)
+        at, _, key = heapq.heappop(self._heap)
+        self._latest_s = max(self._latest_s, self._clock() - at)
         del self._due[key]
         self._busy.add(key)
         # Several workers wait on one event: the next one must look for itself.

@@ -65,6 +65,8 @@ class Session:
         strays_told_s: When an event last told of one.
         ending: Incarnations of pods whose engine refused to be taken back: its process ends.
         applied: Kind and name of a child -> digest of the manifest it was last brought to.
+        compared: Kind and name of a child -> the same digest, and the UID and version of the child
+            that was found to agree with it.
         forgiven: UID of a pod -> restarts of its containers that no loop counts any more.
         contests: What others undo again and again.
         causes: UID of a pod without containers -> when its events were read, and the newest.
@@ -101,6 +103,7 @@ class Session:
     strays_told_s: float = NEVER
     ending: set[str] = field(default_factory=set)
     applied: dict[tuple[str, str], str] = field(default_factory=dict)
+    compared: dict[tuple[str, str], tuple[str, tuple[str, str]]] = field(default_factory=dict)
     forgiven: dict[str, dict[str, int]] = field(default_factory=dict)
     contests: dict[contest.Key, contest.Contest] = field(default_factory=dict)
     causes: dict[str, tuple[float, PodEvent | None]] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from paceline_operator.kube.store import Key
 from paceline_operator.metrics import SCRAPE_INTERVAL_S
 from paceline_operator.reconcile import defect
 from paceline_operator.reconcile.context import Context
+from paceline_operator.reconcile.pace import Pace
 from paceline_operator.reconcile.session import NEVER
 from paceline_operator.reconcile.tick import tick
 
@@ -45,6 +46,8 @@ class Workers:
             LeaseLostError: This process may not write any more.
         """
         async with asyncio.TaskGroup() as group:
+            ctx = self.ctx
+            group.create_task(Pace(ctx.source, ctx.queue.latest_s, ctx.instruments).keep())
             for _ in range(self.count):
                 group.create_task(self._work())
 
