@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from paceline_operator.autopilot import pilot
 from paceline_operator.autopilot.decision import Decision, SetReplicas, SetTunables, Tick
@@ -18,7 +18,7 @@ from paceline_operator.autopilot.fleet import (
 from paceline_operator.autopilot.memory import Memory, dump_memory, load_memory
 from paceline_operator.autopilot.policy import Policy, budget_floor, initial_tunables
 from paceline_operator.autopilot.slices import Slices
-from paceline_operator.autopilot.window import Window
+from paceline_operator.autopilot.window import Counter, PodShare, Window
 from paceline_operator.metrics.scraper import ABSENT_AFTER_S, STALE_AFTER_S
 from tests.support.engine_plant import EnginePlant, Request, StepTime, Tally, Targets
 
@@ -144,7 +144,9 @@ class FleetPlant:
                 continue
             since_s, pod.read_s = pod.read_s, self.now_s
             if since_s is not None and self.now_s - since_s <= STALE_AFTER_S:
-                grown.append(pod.engine.tally.window(since_s, self.now_s))
+                window = pod.engine.tally.window(since_s, self.now_s)
+                share = PodShare(window.steps, window.count(Counter.STEPS_AT_BUDGET), window.slo)
+                grown.append(replace(window, pods={pod.uid: share}))
             pod.engine.tally = Tally()
             self.done.extend(pod.engine.finished)
             pod.engine.finished = []

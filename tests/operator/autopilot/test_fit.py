@@ -140,6 +140,44 @@ def test_coefficients_are_never_negative(seen: list[tuple[float, ...]]) -> None:
     assert min(law.coefficient(v) for v in fit.PREFILL) >= 0.0
 
 
+def test_idle_windows_do_not_wash_out_what_is_known_of_full_steps() -> None:
+    """Forgetting goes with new steps: an hour of single ones leaves the rest believed."""
+    memory = learned(CPU, windows=100, noise=0.05)
+    single = (0.0 + 1, 1.0, 200.0, 1.0, 0.055)
+    for _ in range(360):
+        memory = fit.learn(memory, moments(single), fit.PREFILL, GENERIC.prefill)
+    found = solved(memory)
+    assert memory.steps > 0.5 * 40 * 63
+    assert found.step_ms(FULL) == pytest.approx(CPU.step_ms(FULL), rel=0.05)
+
+
+def test_old_evidence_gives_way_to_new_under_load() -> None:
+    memory = learned(CPU, windows=300)
+    assert memory.steps == pytest.approx(40 / (1 - fit.FORGET_PER_WINDOW), rel=0.06)
+
+
+def test_regressors_of_any_size_are_learned_alike() -> None:
+    """Without scaling, tens of thousands of KV tokens would drown a dozen rows."""
+    law = Law(base_ms=9.0, per_prefill_token_ms=0.06, per_decode_row_ms=0.9,
+              per_kv_token_ms=1.2e-4, per_chunk_context_ms=3e-7)  # fmt: skip
+    found = solved(learned(law, windows=30, noise=0.02)).law
+    assert found.per_decode_row_ms == pytest.approx(0.9, rel=0.25)
+    assert found.per_prefill_token_ms == pytest.approx(0.06, rel=0.1)
+
+
+def test_the_prior_bounds_a_direction_that_is_never_excited() -> None:
+    """Covariance cap: no load of decode rows ever came, so their price stays near the prior's."""
+    memory = FitMemory()
+    for number in range(200):
+        chunk = 50.0 + number % 7 * 60
+        seen = moments((chunk, 0.0, 0.0, 1e3, (30 + 0.1 * chunk) / 1e3))
+        memory = fit.learn(memory, seen, fit.PREFILL, GENERIC.prefill)
+    found, free = solved(memory), GENERIC.prefill.per_decode_row_ms
+    assert 0.1 * free < found.law.per_decode_row_ms < 10 * free
+    rows = StepLoad(prefill_tokens=100, decode_rows=10, chunk_context=1e3)
+    assert 0.0 < found.relative_sd(rows) < 1.0
+
+
 def replace_scale(law: Law, factor: float) -> Law:
     return Law(
         base_ms=factor * law.base_ms,

@@ -33,6 +33,35 @@ def test_another_template_is_another_plant() -> None:
     assert other.capacity_factor == 1.0
 
 
+def of_resources(*each: str) -> FleetObservation:
+    pods = tuple(pod(n, resources=text, template_hash="a") for n, text in enumerate(each))
+    return fleet(pods=pods, template_hash="a")
+
+
+@pytest.mark.parametrize(
+    ("resources", "steps"),
+    [
+        (("cpu=1", "cpu=1"), 5),
+        (("cpu=2", "cpu=2"), 0),
+        (("cpu=1", "cpu=2", "cpu=1"), 5),
+        (("", ""), 5),
+    ],
+    ids=["same", "resized in place", "one of three", "nobody says"],
+)
+def test_other_resources_are_another_plant(resources: tuple[str, ...], steps: int) -> None:
+    begun = replace(of_resources("cpu=1", "cpu=1"), slices=(window(steps=STEPS),))
+    known = learn(begun)
+    assert known.resources == "cpu=1"
+    after = learn(of_resources(*resources), known, 1005.0)
+    assert (after.prefill_fit.steps, after.template_hash) == (steps, "a")
+
+
+def test_resources_are_remembered_while_no_pod_tells_of_them() -> None:
+    known = learn(of_resources("cpu=1"))
+    silent = learn(of_resources(), known, 1005.0)
+    assert silent.resources == "cpu=1"
+
+
 def test_a_cold_start_is_measured_once_the_pod_serves() -> None:
     starting = pod(2, ready=False, ready_since_s=None, created_s=980.0)
     memory = learn(fleet(pods=(pod(1), starting)))

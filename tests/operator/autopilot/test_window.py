@@ -1,10 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.window import Histogram, merge
+from paceline_operator.autopilot.slices import SHARES_KEPT, Slices
+from paceline_operator.autopilot.window import (
+    Counter,
+    Histogram,
+    PodShare,
+    SloCounts,
+    StepClass,
+    Window,
+    merge,
+    without,
+)
 from tests.operator.autopilot.build import moments, window
 
 INFINITE = float("inf")
@@ -58,3 +70,34 @@ def test_merged_windows_span_all() -> None:
     total = merge([window(0, 5), window(5, 10)])
     assert (total.start_s, total.end_s, total.pod_seconds) == (0, 10, 10)
     assert merge([]).length_s == 0
+
+
+def test_a_window_without_a_pod_has_only_what_others_added() -> None:
+    def part(uid: str, steps: int, late: float) -> Window:
+        share = PodShare(
+            {StepClass.MIXED: moments(*[(10, 2, 0, 0, 0.1)] * steps)},
+            2.0,
+            {"x": SloCounts(9, late)},
+        )
+        counters = {Counter.STEPS_AT_BUDGET: 2.0, Counter.REQUESTS_RECEIVED: 7.0}
+        return window(0, 5, steps=share.steps, slo=share.slo, counters=counters, pods={uid: share})
+
+    whole = merge([part("a", 3, 1.0), part("b", 5, 4.0)])
+    assert without(whole, {"c"}) is whole
+    rest = without(whole, {"b"})
+    assert rest.moments().count == 3
+    assert rest.slo["x"] == SloCounts(9, 1.0)
+    assert rest.count(Counter.STEPS_AT_BUDGET) == 2
+    assert rest.count(Counter.REQUESTS_RECEIVED) == 14
+    both = merge([whole, replace(whole, start_s=5, end_s=10)])
+    assert without(both, {"a"}).moments().count == 10
+
+
+def test_only_the_newest_slices_tell_pods_apart() -> None:
+    slices = Slices()
+    for turn in range(10):
+        share = PodShare({}, float(turn), {})
+        made = slices.append(
+            [window(5.0 * turn, 5.0 * turn + 5, pods={"a": share})], 5.0 * turn + 5
+        )
+    assert [bool(each.pods) for each in made] == [False] * 4 + [True] * SHARES_KEPT

@@ -87,6 +87,10 @@ class Reason(StrEnum):
     HEADROOM_KEPT = "HeadroomKept"
     MODEL_LEARNING = "ModelLearning"
     INFEASIBLE = "Infeasible"
+    # Told once, no decisions
+    POD_SLOW = "PodSlow"
+    POD_RECOVERED = "PodRecovered"
+    MODEL_MISMATCH = "ModelMismatch"
 
 
 Inputs = dict[str, float | int | str | None]
@@ -269,6 +273,7 @@ class ModelEstimate:
         capacity_rps: Requests per second one replica holds within the objectives.
         steps: Steps behind the estimate (with forgetting).
         trusted: Whether it is good enough to act on.
+        slow_pods: Name of a pod that is much slower than its pool -> how many times as slow.
     """
 
     base_ms: float
@@ -283,6 +288,22 @@ class ModelEstimate:
     capacity_rps: float | None = None
     steps: float = 0.0
     trusted: bool = False
+    slow_pods: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something to tell once that is no decision.
+
+    Attributes:
+        reason: One word.
+        message: In plain words.
+        warning: Whether somebody should look at it.
+    """
+
+    reason: Reason
+    message: str
+    warning: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,6 +337,7 @@ class Tick:
         scaling_limit: For `ScalingLimited`, None when nothing limits.
         timetable: What the calendar says, None where there is none.
         data: Freshness of the serving pods as a whole, for `MetricsFresh`.
+        notices: What has come to light at this tick.
         next_due_s: When `step` is worth calling again.
         observed: What was measured after earlier moves, told once.
     """
@@ -329,5 +351,6 @@ class Tick:
     scaling_limit: ScalingLimit | None = None
     timetable: Timetable | None = None
     data: DataClass = DataClass.ABSENT
+    notices: tuple[Notice, ...] = ()
     next_due_s: float = 0.0
     observed: tuple[Observation, ...] = ()

@@ -21,6 +21,8 @@ PREFILL = "npdkx"
 _SCALE = {"n": 1.0, "p": 1e3, "d": 1e1, "k": 1e5, "x": 1e6}
 
 FORGET_PER_WINDOW = 0.99
+IDLE_RATE = 0.1
+"""Speed of forgetting where a window hardly adds anything, against that under steady load."""
 GATE = 9.0
 GATE_SPREAD = 0.15
 REOPEN_AFTER = 3
@@ -73,8 +75,23 @@ def learn(fit: FitMemory, seen: Moments, variables: str, prior: Law) -> FitMemor
     if _surprising(known, seen, variables, prior):
         if known.rejected + 1 < REOPEN_AFTER:
             return replace(known, rejected=known.rejected + 1)
-        known = _faded(known, REOPEN_KEEP)
-    return _added(_faded(known, FORGET_PER_WINDOW), seen, variables)
+        known = shaken(known)
+    return _added(_faded(known, _keep(known, seen)), seen, variables)
+
+
+def shaken(fit: FitMemory) -> FitMemory:
+    """The evidence that stays where what it was learned from is no longer the plant."""
+    return replace(_faded(fit, REOPEN_KEEP), rejected=0)
+
+
+def stretched(fit: FitMemory, factor: float) -> FitMemory:
+    """The evidence as it would be had every step taken `factor` times as long."""
+    return replace(
+        fit,
+        target=tuple(factor * value for value in fit.target),
+        square=factor * factor * fit.square,
+        rejected=0,
+    )
 
 
 def estimate(
@@ -113,6 +130,17 @@ def estimate(
 def _nothing(variables: str) -> FitMemory:
     size = len(variables)
     return FitMemory(information=(0.0,) * (size * (size + 1) // 2), target=(0.0,) * size)
+
+
+def _keep(fit: FitMemory, seen: Moments) -> float:
+    """Share of the old evidence to keep: it gives way to new steps, not to the clock.
+
+    A window that brings what steady load brings forgets at the full rate; an hour of single
+    steps does not wash out what is known of full ones.
+    """
+    forget = 1.0 - FORGET_PER_WINDOW
+    usual = max(1.0, forget * fit.steps)
+    return 1.0 - forget * max(IDLE_RATE, min(1.0, seen.count / usual))
 
 
 def _faded(fit: FitMemory, keep: float) -> FitMemory:

@@ -65,6 +65,8 @@ class PodObservation:
         name: Pod name.
         uid: Pod UID; a series of another UID is another pod.
         template_hash: Pod template it was made from.
+        resources: What it has of its node, in a form that differs where that does; empty where
+            unknown.
         ready: Whether it serves.
         created_s: Creation time.
         ready_since_s: When it last became ready, None while it is not.
@@ -83,6 +85,7 @@ class PodObservation:
     name: str
     uid: str
     template_hash: str = ""
+    resources: str = ""
     ready: bool = False
     created_s: float = 0.0
     ready_since_s: float | None = None

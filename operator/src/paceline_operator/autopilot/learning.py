@@ -2,44 +2,57 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from paceline_operator.autopilot import error_budget, fit
-from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.drift import compared
+from paceline_operator.autopilot.fit import Estimate
+from paceline_operator.autopilot.fleet import FleetObservation, PodObservation
 from paceline_operator.autopilot.memory import FitMemory, Memory
+from paceline_operator.autopilot.pace import judged, sick
+from paceline_operator.autopilot.plant import laws
 from paceline_operator.autopilot.policy import Policy
 from paceline_operator.autopilot.prior import prior_of
 from paceline_operator.autopilot.replica_limits import noted
-from paceline_operator.autopilot.window import Counter, StepClass, Window
+from paceline_operator.autopilot.window import Counter as Counted
+from paceline_operator.autopilot.window import StepClass, Window, without
 
 COLD_STARTS_KEPT = 5
 LONGEST_COLD_START_S = 900.0
 FIRST_SEEN_WITHIN_S = 60.0
+SETTLED_S = 60.0
 _SAME_S = 1e-3
 PROVEN_LASTS_S = 1800.0
 
 
 def learned(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) -> Memory:
     """Memory with the new slices, the newest cold starts and the manual replicas in it."""
-    memory = _acknowledged(_for_template(memory, fleet.template_hash), fleet, now_s)
+    memory = _acknowledged(_for_plant(memory, fleet), fleet, now_s)
     for window in fleet.slices:
         if window.end_s > memory.learned_until_s:
-            memory = _from_slice(policy, memory, window)
+            memory = _from_slice(policy, fleet, memory, window)
     memory = _cold_starts(memory, fleet, now_s)
     return noted(policy, memory, now_s)
 
 
-def _for_template(memory: Memory, template_hash: str) -> Memory:
-    """Steps of another template say nothing about this one."""
-    if memory.template_hash == template_hash:
+def _for_plant(memory: Memory, fleet: FleetObservation) -> Memory:
+    """Steps of another template, or with other resources, say nothing about these."""
+    resources = _resources(fleet) or memory.resources
+    is_same = (memory.template_hash or fleet.template_hash) == fleet.template_hash and (
+        (memory.resources or resources) == resources
+    )
+    memory = replace(memory, template_hash=fleet.template_hash, resources=resources)
+    if is_same:
         return memory
-    if not memory.template_hash:
-        return replace(memory, template_hash=template_hash)
     return replace(
         memory,
-        template_hash=template_hash,
         decode_fit=FitMemory(),
         prefill_fit=FitMemory(),
+        paces=(),
+        biased=0,
+        step_factor=1.0,
+        clipped_since_s=None,
         proven_budget=0,
         refused_budget=0,
         capacity_factor=1.0,
@@ -47,8 +60,19 @@ def _for_template(memory: Memory, template_hash: str) -> Memory:
     )
 
 
-def _from_slice(policy: Policy, memory: Memory, window: Window) -> Memory:
+def _resources(fleet: FleetObservation) -> str:
+    """What most pods of the template have of their nodes; empty while nobody says."""
+    current = (p.resources for p in fleet.serving if p.template_hash == fleet.template_hash)
+    counted = Counter(each for each in current if each)
+    return max(counted, key=lambda each: (counted[each], each), default="")
+
+
+def _from_slice(policy: Policy, fleet: FleetObservation, memory: Memory, window: Window) -> Memory:
     prior = prior_of(policy.profile)
+    known = laws(memory, prior)
+    memory = _paced(known, fleet, error_budget.noted(policy, memory, window), window)
+    window = without(window, sick(memory.paces) | _warming_up(fleet, window.end_s))
+    memory = compared(memory, window, known)
     decode = window.moments(StepClass.DECODE_ONLY)
     prefill = window.moments(StepClass.MIXED, StepClass.PREFILL_ONLY)
     memory = replace(
@@ -57,7 +81,34 @@ def _from_slice(policy: Policy, memory: Memory, window: Window) -> Memory:
         prefill_fit=fit.learn(memory.prefill_fit, prefill, fit.PREFILL, prior.prefill),
         learned_until_s=window.end_s,
     )
-    return _proven(error_budget.noted(policy, memory, window), window)
+    return _proven(memory, window)
+
+
+def _paced(
+    known: tuple[Estimate, Estimate], fleet: FleetObservation, memory: Memory, window: Window
+) -> Memory:
+    """Judges each pod by its steps; the evidence that a newly sick one has spoilt goes."""
+    settled = [pod.uid for pod in fleet.serving if _is_settled(pod, window.end_s)]
+    paces = judged(memory.paces, window, known, settled)
+    if not sick(paces) - sick(memory.paces):
+        return replace(memory, paces=paces)
+    return replace(
+        memory,
+        paces=paces,
+        decode_fit=fit.shaken(memory.decode_fit),
+        prefill_fit=fit.shaken(memory.prefill_fit),
+    )
+
+
+def _warming_up(fleet: FleetObservation, now_s: float) -> frozenset[str]:
+    """Pods that say little about the plant yet, where others say more."""
+    young = frozenset(pod.uid for pod in fleet.serving if not _is_settled(pod, now_s))
+    return young if len(young) < len(fleet.serving) else frozenset()
+
+
+def _is_settled(pod: PodObservation, now_s: float) -> bool:
+    """A pod that has just come up compiles and fills its caches: that is no sickness."""
+    return pod.ready_since_s is not None and now_s - pod.ready_since_s >= SETTLED_S
 
 
 def _acknowledged(memory: Memory, fleet: FleetObservation, now_s: float) -> Memory:
@@ -74,7 +125,7 @@ def _proven(memory: Memory, window: Window) -> Memory:
     if window.end_s - memory.proven_at_s > PROVEN_LASTS_S:
         memory = replace(memory, proven_budget=0)
     began_earlier = window.start_s < memory.acknowledged_at_s - _SAME_S
-    if began_earlier or not window.count(Counter.STEPS_AT_BUDGET):
+    if began_earlier or not window.count(Counted.STEPS_AT_BUDGET):
         return memory
     if not memory.proven_budget <= memory.acknowledged_budget > 0:
         return memory

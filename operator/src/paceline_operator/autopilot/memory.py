@@ -30,6 +30,29 @@ class FitMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PodPace:
+    """Step times of one pod beside what the pool's model predicts of the same steps.
+
+    Attributes:
+        uid: UID of the pod.
+        observed_s: Time of its steps, forgotten with a half-life.
+        predicted_s: What the model says of them, forgotten alike.
+        steps: How many, forgotten alike.
+        slower: Its share of observed in predicted time, over that of the pool.
+        slow_since_s: Since when it has been slow, None while it is not.
+        sick: Whether that has lasted: then the pool is no longer judged by it.
+    """
+
+    uid: str
+    observed_s: float = 0.0
+    predicted_s: float = 0.0
+    steps: float = 0.0
+    slower: float = 1.0
+    slow_since_s: float | None = None
+    sick: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
     """Replicas wanted at some time."""
 
@@ -82,6 +105,12 @@ class Memory:
         decode_fit: Evidence from decode-only steps.
         prefill_fit: Evidence from steps that carry prompt tokens.
         template_hash: Pod template that the evidence is about.
+        resources: What the pods that it is about have of their nodes.
+        paces: Step times of each pod beside the model's.
+        biased: Slices in a row whose steps took longer than predicted; negative for shorter.
+        step_factor: Observed over predicted step time, with a half-life of two minutes.
+        clipped_since_s: Since when that has been at a limit, None while it is not.
+        mismatched_at_s: When the model was last given up for that.
         learned_until_s: End of the last slice that was learned from.
         proven_budget: Largest budget at which full-budget steps were seen.
         proven_at_s: When it was last seen.
@@ -116,6 +145,12 @@ class Memory:
     decode_fit: FitMemory = FitMemory()
     prefill_fit: FitMemory = FitMemory()
     template_hash: str = ""
+    resources: str = ""
+    paces: tuple[PodPace, ...] = ()
+    biased: int = 0
+    step_factor: float = 1.0
+    clipped_since_s: float | None = None
+    mismatched_at_s: float = 0.0
     learned_until_s: float = 0.0
     proven_budget: int = 0
     proven_at_s: float = 0.0

@@ -26,6 +26,7 @@ from paceline_operator.autopilot.knob_loop import KNOB_EVERY_S
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Outcome
+from paceline_operator.autopilot.notices import noticed, slow_pods
 from paceline_operator.autopilot.policy import Policy
 from paceline_operator.autopilot.replica_loop import REPLICA_EVERY_S
 from paceline_operator.autopilot.situation import Situation, understand
@@ -44,7 +45,7 @@ def step(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) 
         memory: Of the last call; a new one for a new fleet.
         now_s: The operator's clock.
     """
-    memory = learned(policy, fleet, memory, now_s)
+    before, memory = memory, learned(policy, fleet, memory, now_s)
     situation = understand(policy, fleet, memory, now_s)
     judged = feasibility.judge(situation)
     knobs = _knob_pass(situation)
@@ -67,6 +68,7 @@ def step(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) 
         scaling_limit=replica_loop.limit(after, feasible=feasible),
         timetable=timetable.timetable(policy, now_s, replica_limits.ahead_s(after)),
         data=situation.data,
+        notices=noticed(before, situation),
         next_due_s=min(final.knob_at_s + KNOB_EVERY_S, final.replica_at_s + REPLICA_EVERY_S),
         observed=observed,
     )
@@ -123,4 +125,5 @@ def _estimate(s: Situation) -> ModelEstimate | None:
         capacity_rps=rps,
         steps=plant.prefill.steps + plant.decode.steps,
         trusted=s.model_trusted,
+        slow_pods=slow_pods(s),
     )

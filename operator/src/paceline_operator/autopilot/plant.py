@@ -88,20 +88,14 @@ class Plant:
 
 def build_plant(memory: Memory, prior: Prior, workload: Workload) -> Plant:
     """The model that the evidence in memory supports."""
-    return Plant(
-        decode=fit.estimate(
-            memory.decode_fit,
-            fit.DECODE,
-            prior.decode,
-            prior.relative_sd,
-            scale_free=prior.scale_free,
-        ),
-        prefill=fit.estimate(
-            memory.prefill_fit,
-            fit.PREFILL,
-            prior.prefill,
-            prior.relative_sd,
-            scale_free=prior.scale_free,
-        ),
-        workload=workload,
+    decode, prefill = laws(memory, prior)
+    return Plant(decode=decode, prefill=prefill, workload=workload)
+
+
+def laws(memory: Memory, prior: Prior) -> tuple[Estimate, Estimate]:
+    """Of steps without and with prompt tokens, by the evidence in memory."""
+    spread, is_free = prior.relative_sd, prior.scale_free
+    return (
+        fit.estimate(memory.decode_fit, fit.DECODE, prior.decode, spread, scale_free=is_free),
+        fit.estimate(memory.prefill_fit, fit.PREFILL, prior.prefill, spread, scale_free=is_free),
     )

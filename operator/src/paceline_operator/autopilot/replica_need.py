@@ -133,18 +133,20 @@ def _feed_forward(s: Situation) -> Need:
     usable = HEADROOM * rps
     demand = s.demand.forecast_rps
     backlog = backlog_rps(s)
-    forecast = max(1, ceil(demand / usable))
-    wanted = max(1, ceil((demand + backlog) / usable))
+    forecast = max(1, ceil(demand / usable + s.lacking))
+    wanted = max(1, ceil((demand + backlog) / usable + s.lacking))
     text = (
         f"{phrases.rps(demand)} expected, {phrases.rps(rps)} per replica at budget "
         f"{s.capacity_budget} (bound by {limit.value if limit else 'nothing'})"
     )
     if wanted > forecast:
         text += f", and {round(s.waiting_tokens)} prompt tokens waiting"
+    if s.sick:
+        text += f", slow pods lack the work of {s.lacking:.1f}"
     return Need(
         forecast=forecast,
         wanted=wanted,
-        keep=max(1, ceil(DOWN_INFLATION * demand / usable), wanted),
+        keep=max(1, ceil(DOWN_INFLATION * demand / usable + s.lacking), wanted),
         reason=Reason.BACKLOG_DRAIN if wanted > forecast else Reason.DEMAND_FORECAST,
         message=f"{text}: {phrases.counted(wanted, 'replica')} needed.",
         capacity_rps=rps,

@@ -15,10 +15,11 @@ from paceline_operator.autopilot.demand import Demand, forecast
 from paceline_operator.autopilot.fleet import DataClass, FleetObservation, PodObservation, Tunables
 from paceline_operator.autopilot.ladder import Ladder
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.pace import sick
 from paceline_operator.autopilot.plant import USABLE_SD, Plant, build_plant
 from paceline_operator.autopilot.policy import Objective, Policy, budget_floor, initial_tunables
 from paceline_operator.autopilot.prior import prior_of
-from paceline_operator.autopilot.window import Counter, StepClass, Window
+from paceline_operator.autopilot.window import Counter, StepClass, Window, without
 from paceline_operator.autopilot.workload import observe
 
 REPLICA_EVERY_S = 15.0
@@ -142,10 +143,28 @@ class Situation:
         return self.plant.uncertainty(self.cap_or_floor) <= USABLE_SD
 
     @cached_property
+    def sick(self) -> frozenset[str]:
+        """UIDs of serving pods that are much slower than their pool."""
+        return sick(self.memory.paces) & {pod.uid for pod in self.fleet.serving}
+
+    @cached_property
+    def lacking(self) -> float:
+        """Replicas' worth of work that the sick pods do not do, compared with sound ones."""
+        paces = {pace.uid: pace.slower for pace in self.memory.paces}
+        return sum(1.0 - 1.0 / max(1.0, paces[uid]) for uid in self.sick)
+
+    @cached_property
     def since_change(self) -> Window:
-        """Measurements since the last live move, a minute at most."""
+        """Measurements since the last live move, a minute at most.
+
+        Not those of sick pods: the live knobs are set for the others.
+        """
         moved_s = max(self.memory.lowered_at_s, self.memory.raised_at_s)
-        return self.fleet.since(max(moved_s, self._newest_s - RECENT_S))
+        since_s = max(moved_s, self._newest_s - RECENT_S)
+        if not self.sick:
+            return self.fleet.since(since_s)
+        apart = next((w.start_s for w in self.fleet.slices if w.pods), since_s)
+        return without(self.fleet.since(max(since_s, apart)), self.sick)
 
     @cached_property
     def since_capacity(self) -> Window:

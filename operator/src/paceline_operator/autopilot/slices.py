@@ -9,6 +9,8 @@ from dataclasses import replace
 from paceline_operator.autopilot.window import Counter, Histogram, Latency, Window, merge
 
 HISTORY_S = 300.0
+SHARES_KEPT = 6
+"""Newest slices that tell pods apart: half a minute, in which pods are judged."""
 _WHOLE = tuple(float(count) for count in range(1024))
 """Nearly all counts of a slice are small whole numbers: kept once, not each for itself."""
 ARRIVALS = (
@@ -41,6 +43,8 @@ class Slices:
             start_s = self._start_s(parts)
             spread = [self._spread(part, start_s) for part in parts]
             self._slices.append(_compact(replace(merge(spread), start_s=start_s, end_s=now_s)))
+            if len(self._slices) > SHARES_KEPT:
+                self._slices[-1 - SHARES_KEPT] = replace(self._slices[-1 - SHARES_KEPT], pods={})
         while self._slices and self._slices[0].end_s <= now_s - HISTORY_S:
             self._slices.popleft()
         return tuple(self._slices)

@@ -7,6 +7,7 @@ as many slices as they need.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import reduce
@@ -226,6 +227,26 @@ class Latency(StrEnum):
     GENERATION_TOKENS = "generation_tokens_per_request"
 
 
+@dataclass(frozen=True, slots=True)
+class PodShare:
+    """What one pod has added to a window, as far as pods are judged by it.
+
+    Attributes:
+        steps: Moments by step class.
+        at_budget: Steps that used the whole token budget.
+        slo: Exact samples by `slo_key`.
+    """
+
+    steps: Mapping[StepClass, Moments] = field(default_factory=dict)
+    at_budget: float = 0.0
+    slo: Mapping[str, SloCounts] = field(default_factory=dict)
+
+    def moments(self, *classes: StepClass) -> Moments:
+        """Moments over some classes, or all."""
+        chosen = classes or tuple(StepClass)
+        return total_moments(self.steps[c] for c in chosen if c in self.steps)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """What happened in (start_s, end_s], summed over the pods that reported.
@@ -240,6 +261,7 @@ class Window:
             the interactive tier here, all others of both.
         batch: The same latencies of the batch tier.
         slo: Exact samples by `slo_key`.
+        pods: UID -> what a pod has added; kept of the newest slices only, none of older ones.
     """
 
     start_s: float
@@ -250,6 +272,7 @@ class Window:
     histograms: Mapping[Latency, Histogram] = field(default_factory=dict)
     batch: Mapping[Latency, Histogram] = field(default_factory=dict)
     slo: Mapping[str, SloCounts] = field(default_factory=dict)
+    pods: Mapping[str, PodShare] = field(default_factory=dict)
 
     @property
     def length_s(self) -> float:
@@ -291,7 +314,20 @@ def merge(windows: Iterable[Window]) -> Window:
         histograms=dict(found.histograms),
         batch=dict(found.batch),
         slo=dict(found.slo),
+        pods=dict(found.pods),
     )
+
+
+def without(window: Window, uids: AbstractSet[str]) -> Window:
+    """The window less what some pods have added to steps, full steps and objectives.
+
+    All else stays: requests are shared out over the fleet, steps and samples are a pod's own.
+    """
+    if not uids & window.pods.keys():
+        return window
+    kept = total_shares(share for uid, share in window.pods.items() if uid not in uids)
+    counters = {**window.counters, Counter.STEPS_AT_BUDGET: kept.at_budget}
+    return replace(window, steps=kept.steps, counters=counters, slo=kept.slo)
 
 
 def spanning(windows: Iterable[Window]) -> Window:
@@ -313,6 +349,7 @@ def spanning(windows: Iterable[Window]) -> Window:
         histograms=_Summed([w.histograms for w in parts], total_histogram),
         batch=_Summed([w.batch for w in parts], total_histogram),
         slo=_Summed([w.slo for w in parts], total_counts),
+        pods=_Summed([w.pods for w in parts], total_shares),
     )
 
 
@@ -332,6 +369,18 @@ def total_histogram(parts: Iterable[Histogram]) -> Histogram:
         return reduce(add, filled)
     counts = tuple(map(sum, zip(*(part.counts for part in filled), strict=True)))
     return Histogram(edges, counts, sum(part.total for part in filled))
+
+
+def total_shares(parts: Iterable[PodShare]) -> PodShare:
+    """What all of them have added."""
+    found = list(parts)
+    if len(found) == 1:
+        return found[0]
+    return PodShare(
+        steps=_Summed([share.steps for share in found], total_moments),
+        at_budget=sum(share.at_budget for share in found),
+        slo=_Summed([share.slo for share in found], total_counts),
+    )
 
 
 def total_counts(parts: Iterable[SloCounts]) -> SloCounts:

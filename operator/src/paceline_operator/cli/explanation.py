@@ -120,6 +120,11 @@ def _considered(status: InferenceServiceStatus) -> tuple[str, ...]:
             f"{wording.latency(model['budgetStepMs'])}, "
             f"one that only decodes {wording.latency(model.get('decodeStepMs'))}."
         )
+    for name, factor in sorted((model.get("slowPods") or {}).items()):
+        said.append(
+            f"Pod {name} takes {factor:.2f} times as long for a step as the others; the model and "
+            "the live knobs leave it out."
+        )
     if model.get("budgetCap") is not None:
         said.append(f"The ITL target allows a budget of up to {model['budgetCap']:.0f} tokens.")
     if model.get("capacityRps") is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from paceline_operator.domain.compute import granted
 from paceline_operator.domain.names import (
     ANNOTATION_DRAINING,
     ANNOTATION_TEMPLATE,
@@ -50,6 +51,7 @@ class PodView:
         deleting: Whether it has been told to go.
         finished: Whether it ended and will not come back.
         template_hash: Template it was made from.
+        resources: What its engine has of the node; empty where that is not told.
         incarnation: UID and restarts: another value is another process.
         draining_since_s: Mark of a drained scale-in, None without one.
         problem: What keeps it from serving, where that is known.
@@ -68,6 +70,7 @@ class PodView:
     deleting: bool = False
     finished: bool = False
     template_hash: str = ""
+    resources: str = ""
     incarnation: str = ""
     draining_since_s: float | None = None
     problem: Problem | None = None
@@ -115,6 +118,7 @@ def read_pod(item: Mapping[str, Any]) -> PodView:
         deleting=bool(metadata.get("deletionTimestamp")),
         finished=status.get("phase") in FINISHED,
         template_hash=annotations.get(ANNOTATION_TEMPLATE, ""),
+        resources=granted(item),
         incarnation=f"{metadata['uid']}/{_restarts(status)}",
         draining_since_s=seconds(annotations.get(ANNOTATION_DRAINING)),
         problem=None if is_ready else _problem(status),

@@ -346,4 +346,5 @@ def _learned(status_: InferenceServiceStatus) -> Any:
     kept = ("proven_budget", "cold_starts_s", "manual_replicas", "squeezed_seqs")
     steps = [round(float((pilot.get(fit) or {}).get("steps", 0.0)), -2)
              for fit in ("decode_fit", "prefill_fit")]  # fmt: skip
-    return [*steps, *(pilot.get(key) for key in kept)]
+    slow = [each.get("uid") for each in pilot.get("paces") or () if each.get("sick")]
+    return [*steps, slow, *(pilot.get(key) for key in kept)]

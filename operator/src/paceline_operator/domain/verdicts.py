@@ -237,13 +237,21 @@ def slo_met(sight: Sight) -> Verdict:
         return Verdict(UNKNOWN, "NoObjective", "no objective is set or measured")
     missed = [each.name for each in measured if each.met is False]
     if missed:
-        return Verdict(FALSE, "ObjectiveMissed", f"missed: {', '.join(missed)}")
+        return Verdict(FALSE, "ObjectiveMissed", f"missed: {', '.join(missed)}{_slow(sight)}")
     if not any(each.samples for each in measured):
         return Verdict(UNKNOWN, "NoSamples", "no samples lately: there is nothing to judge by")
     unproven = [each.name for each in measured if each.met is None]
     if unproven:
         return Verdict(UNKNOWN, "TooFewSamples", f"not enough samples: {', '.join(unproven)}")
-    return Verdict(TRUE, "ObjectivesMet")
+    return Verdict(TRUE, "ObjectivesMet", _slow(sight).removeprefix("; "))
+
+
+def _slow(sight: Sight) -> str:
+    """Pods that are much slower than their pool, in words."""
+    estimate = sight.tick.estimate if sight.tick is not None else None
+    slow = estimate.slow_pods if estimate is not None else {}
+    told = ", ".join(f"{name} ({factor:.1f}x)" for name, factor in sorted(slow.items()))
+    return f"; slower than their pool: {told}" if told else ""
 
 
 def slo_feasible(sight: Sight) -> Verdict:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.slices import Slices
-from paceline_operator.autopilot.window import INTERACTIVE, Window
+from paceline_operator.autopilot.window import INTERACTIVE, Counter, PodShare, Window
 from paceline_operator.metrics import names
 from paceline_operator.metrics.direct import SCRAPE_INTERVAL_S
 from paceline_operator.metrics.errors import ScrapeError
@@ -153,15 +153,18 @@ def _chosen(answers: tuple[Answer, ...], origin: str, not_before_s: float) -> An
 
 
 def _window(grown: Totals, target: Target, start_s: float, end_s: float) -> Window:
+    steps = grown.steps if target.current else {}
+    share = PodShare(steps, grown.counters.get(Counter.STEPS_AT_BUDGET, 0.0), grown.slo)
     return Window(
         start_s=start_s,
         end_s=end_s,
         pod_seconds=end_s - start_s,
-        steps=grown.steps if target.current else {},
+        steps=steps,
         counters=grown.counters,
         histograms=grown.histograms,
         batch=grown.batch,
         slo=grown.slo,
+        pods={target.uid: share},
     )
 
 

@@ -74,6 +74,7 @@ def _pod(seen: Observed, pod: PodView) -> PodObservation:
         name=pod.name,
         uid=pod.uid,
         template_hash=pod.template_hash,
+        resources=pod.resources,
         ready=pod.ready,
         created_s=pod.created_s,
         ready_since_s=pod.ready_since_s,

@@ -55,6 +55,12 @@ class Instruments:
             (*_OBJECT, "slo", "window"),
             registry=registry,
         )
+        self.slow_pods = Gauge(
+            "paceline_operator_slow_pods",
+            "Serving pods that are much slower than their pool.",
+            _OBJECT,
+            registry=registry,
+        )
         self.queue_depth = Gauge(
             "paceline_operator_queue_depth", "Objects waiting for a pass.", registry=registry
         )
@@ -86,5 +92,6 @@ class Instruments:
             self.attainment,
             self.burn,
             self.decisions,
+            self.slow_pods,
         ):
             family.remove_by_labels({"namespace": namespace, "name": name})

@@ -211,6 +211,9 @@ async def _tell(ctx: Context, seen: Observed, plan: Plan) -> None:
         if decision.applied:
             note = Note(decision.reason.value, decision.action.value, decision.message)
             await ctx.events.tell(dict(seen.service), note)
+    for notice in plan.tick.notices if plan.tick is not None else ():
+        note = Note(notice.reason.value, "Observe", notice.message, warning=notice.warning)
+        await ctx.events.tell(dict(seen.service), note)
 
 
 def _count(ctx: Context, seen: Observed, decision: Decision) -> None:
@@ -316,6 +319,7 @@ def _show(ctx: Context, seen: Observed, status: InferenceServiceStatus) -> None:
         for window, rate in (("1h", slo.burn_hour), ("6h", slo.burn_six_hours))
         if rate is not None
     })  # fmt: skip
+    shown.slow_pods.labels(*labels).set(len((status.model or {}).get("slowPods") or ()))
 
 
 def _delay(ctx: Context, session: Session, seen: Observed, plan: Plan) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from paceline_operator.autopilot.fleet import DataClass, PodObservation, PodTunables
 from paceline_operator.autopilot.slices import Slices
-from paceline_operator.autopilot.window import Window
+from paceline_operator.autopilot.window import Counter, PodShare, Window
 from paceline_operator.domain.pods import UNSCHEDULABLE, PodView
 from paceline_operator.simulator.fleet.faults import Faults, MetricsFrozen, ScrapesLost
 from paceline_operator.simulator.fleet.fleet_config import ABSENT_AFTER_S, STALE_AFTER_SCRAPES
@@ -93,7 +93,8 @@ class Scraper:
         if known is None or now_s - known.read_at_s > self._stale_after_s:
             return None  # no base line, or one too old to say when it happened
         since_s = known.read_at_s
-        return replace(grown, start_s=since_s, pod_seconds=now_s - since_s)
+        share = PodShare(grown.steps, grown.count(Counter.STEPS_AT_BUDGET), grown.slo)
+        return replace(grown, start_s=since_s, pod_seconds=now_s - since_s, pods={pod.uid: share})
 
     def freshness(self, uid: str, now_s: float) -> DataClass:
         """How far a pod's last answer can be trusted."""
