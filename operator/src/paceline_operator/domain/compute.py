@@ -47,11 +47,16 @@ def granted(pod: Mapping[str, Any]) -> str:
     status, spec = pod.get("status") or {}, pod.get("spec") or {}
     found = _resources_of(status.get("containerStatuses")) or _resources_of(spec.get("containers"))
     return ",".join(
-        f"{part}.{name}={quantity.parse(amount)}"
+        f"{part}.{name}={_plain(amount)}"
         for part, amounts in sorted(found.items())
         if part in ("limits", "requests")
         for name, amount in sorted((amounts or {}).items())
     )
+
+
+def _plain(amount: Any) -> str:
+    number = quantity.parse(amount)
+    return str(amount) if number is None else f"{number.normalize():f}"
 
 
 def _resources_of(containers: Iterable[Mapping[str, Any]] | None) -> Mapping[str, Any]:
