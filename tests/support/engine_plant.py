@@ -94,7 +94,7 @@ class EnginePlant:
         self.running: list[Request] = []
         self.finished: list[Request] = []
         self.tally = Tally()
-        self._step_time = step_time
+        self.step_time = step_time
         self._targets = targets
         self._clock_s = 0.0
 
@@ -142,7 +142,7 @@ class EnginePlant:
         prefill = float(sum(size for _, size in chunks))
         resident = float(sum(r.prompt + r.made for r in decoding))
         resident += sum(r.prefilled + size for r, size in chunks)
-        took_s = self._step_time(prefill, float(len(decoding)), resident, context)
+        took_s = self.step_time(prefill, float(len(decoding)), resident, context)
         end_s = self._clock_s + took_s
         kind = StepClass.DECODE_ONLY
         if chunks:

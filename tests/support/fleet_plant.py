@@ -204,7 +204,8 @@ class FleetPlant:
     def _tune(self, action: SetTunables) -> None:
         self.knobs = action.tunables
         for pod in self.pods:
-            pod.engine.budget = action.tunables.max_num_batched_tokens
+            tries = action.trial if action.trial and action.trial.uid == pod.uid else None
+            pod.engine.budget = self.budget if tries is None else tries.budget
             pod.engine.seqs = action.tunables.max_num_running_seqs
 
     def _scale(self, replicas: int) -> None:

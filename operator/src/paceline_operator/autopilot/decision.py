@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from paceline_operator.api.v1alpha1 import SloMetric
-from paceline_operator.autopilot.fleet import DataClass, Tunables
+from paceline_operator.autopilot.fleet import DataClass, Trial, Tunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.timetable import Timetable
 
@@ -39,6 +39,9 @@ class Reason(StrEnum):
     ABOVE_MODEL_CAP = "AboveModelCap"
     TTFT_PRESSURE = "TtftPressure"
     DEMAND_EXPECTED = "DemandExpected"
+    CANARY = "Canary"
+    CANARY_HELD = "CanaryHeld"
+    CANARY_ROLLED_BACK = "CanaryRolledBack"
     CAPACITY_ARRIVED = "CapacityArrived"
     OUTSIDE_LIMITS = "OutsideLimits"
     STEP_TIME_TARGET = "StepTimeTarget"
@@ -199,9 +202,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class SetTunables:
-    """Push these to every engine, and to the ConfigMap once agreed."""
+    """Push these to every engine, and to the ConfigMap once agreed.
+
+    Attributes:
+        tunables: For all.
+        trial: A pod that gets another budget meanwhile; the ConfigMap does not.
+    """
 
     tunables: Tunables
+    trial: Trial | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,19 @@ class Tunables:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Another budget on one pod, to be judged before the others get it.
+
+    Attributes:
+        uid: UID of the pod.
+        budget: Its budget meanwhile.
+    """
+
+    uid: str
+    budget: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodTunables:
     """What an engine reports of its knobs.
 
@@ -45,6 +58,7 @@ class PodTunables:
         running_ceiling: Largest running cap, fixed at start.
         step_time_target_ms: Step time that it keeps, None for none.
         revision: Of the last change it took.
+        requested: Budget that this change asked for, 0 where it does not say.
     """
 
     effective: int
@@ -55,6 +69,7 @@ class PodTunables:
     running_ceiling: int
     step_time_target_ms: float | None = None
     revision: int = 0
+    requested: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,8 +126,10 @@ def _beside_the_budget(s: Situation) -> Move | None:
         return hold(s, Reason.ITL_UNEXPLAINED, text)
     if s.stance.budget is not BudgetMove.LOWER:
         return hold(s, Reason.ITL_DECODE_BOUND, _decode_text(s) + " Only replicas can help.")
-    if s.fleet.unheeded:
-        names = ", ".join(pod.name for pod in s.fleet.unheeded)
+    tries = s.memory.trial.uid if s.memory.trial is not None else ""
+    unheeded = [pod.name for pod in s.fleet.unheeded if pod.uid != tries]
+    if unheeded:
+        names = ", ".join(unheeded)
         return hold(s, Reason.NOT_TAKEN, f"ITL is missed, but larger budgets are used by {names}.")
     return None
 

@@ -40,7 +40,8 @@ def _pass(s: Situation) -> Outcome:
     refusal = None if held is None else held.reason
     if refusal is not None and refusal not in _FOR_A_WHILE:
         # Nobody here will end a squeeze any more, so it must not bind the replicas either.
-        memory = replace(memory, squeezed_seqs=None, squeezed_replicas=0)
+        # The same of a trial: what nobody will judge any more ends.
+        memory = replace(memory, squeezed_seqs=None, squeezed_replicas=0, trial=None)
     inputs = figures.of_knobs(s)
     if wish.tunables is None or _unchanged(s, wish):
         if wish.memory is not None and refusal is None:
@@ -55,7 +56,8 @@ def _pass(s: Situation) -> Outcome:
         return Outcome(decisions=(decision,), memory=memory)
     decision = wish.decision(s.now_s, inputs, applied=True)
     moved = _noted(s, wish, memory)
-    return Outcome(decisions=(decision,), memory=moved, actions=(SetTunables(wish.tunables),))
+    action = SetTunables(wish.tunables, wish.trial)
+    return Outcome(decisions=(decision,), memory=moved, actions=(action,))
 
 
 def _refused(wish: Move, held: Restraint) -> Move:
@@ -66,12 +68,17 @@ def _refused(wish: Move, held: Restraint) -> Move:
 
 
 def _unchanged(s: Situation, wish: Move) -> bool:
-    return wish.tunables == s.knobs
+    return wish.tunables == s.knobs and wish.trial == s.memory.trial
 
 
 def _noted(s: Situation, wish: Move, trimmed: Memory) -> Memory:
-    memory = replace(wish.memory or trimmed, knob_at_s=s.now_s, margin_at_s=s.now_s)
+    memory = replace(
+        wish.memory or trimmed, knob_at_s=s.now_s, margin_at_s=s.now_s, trial=wish.trial,
+        trial_at_s=s.now_s,
+    )  # fmt: skip
     before, after = s.knobs, wish.tunables or s.knobs
+    if wish.tunables == s.knobs and wish.trial is None:
+        return replace(memory, lowered_at_s=s.now_s)  # a trial has ended
     if _lowers(before, after):
         if wish.reason in (Reason.ITL_PREFILL_BOUND, Reason.ABOVE_MODEL_CAP):
             budget = before.max_num_batched_tokens

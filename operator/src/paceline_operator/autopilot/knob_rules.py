@@ -12,6 +12,7 @@ from paceline_operator.autopilot.knob_moves import budget_move, hold, seqs_move
 from paceline_operator.autopilot.move import Move
 from paceline_operator.autopilot.pacing_rules import repace
 from paceline_operator.autopilot.situation import Situation
+from paceline_operator.autopilot.trial_rules import judge_trial
 from paceline_operator.autopilot.ttft_rules import raise_budget
 
 Rule = Callable[[Situation], Move | None]
@@ -74,6 +75,7 @@ RULES: tuple[Rule, ...] = (
     outside_limits,
     repace,
     blind,
+    judge_trial,
     idle,
     squeeze,
     above_cap,

@@ -55,6 +55,7 @@ def _for_plant(memory: Memory, fleet: FleetObservation) -> Memory:
         clipped_since_s=None,
         proven_budget=0,
         refused_budget=0,
+        failed_budget=0,
         capacity_factor=1.0,
         cold_starts_s=(),
     )

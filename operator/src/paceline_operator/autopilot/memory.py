@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from paceline_operator.autopilot.fleet import Trial
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitMemory:
@@ -126,6 +128,11 @@ class Memory:
         raised_at_s: Last increase of a live knob.
         refused_budget: Budget last lowered because it breaks the ITL target, 0 for none.
         refused_at_s: When that was.
+        trial: Budget that one pod tries, None for none.
+        trial_at_s: Since when.
+        failed_budget: Budget whose full steps took too long on the pod that tried it, 0 for none.
+        failed_at_s: When that was.
+        failed_rows: Decoding sequences of a step then.
         squeezed_seqs: Running cap to go back to while a decode-bound squeeze lasts.
         squeezed_replicas: Serving replicas when it was squeezed.
         scaled_out_at_s: Last scale-out.
@@ -166,6 +173,11 @@ class Memory:
     raised_at_s: float = 0.0
     refused_budget: int = 0
     refused_at_s: float = 0.0
+    trial: Trial | None = None
+    trial_at_s: float = 0.0
+    failed_budget: int = 0
+    failed_at_s: float = 0.0
+    failed_rows: float = 0.0
     squeezed_seqs: int | None = None
     squeezed_replicas: int = 0
     scaled_out_at_s: float = 0.0

@@ -12,7 +12,7 @@ from paceline_operator.autopilot.decision import (
     Knob,
     Reason,
 )
-from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.fleet import Trial, Tunables
 from paceline_operator.autopilot.memory import Memory
 
 
@@ -28,6 +28,7 @@ class Move:
         message: In plain words.
         guard: What forbade a larger move.
         tunables: Both live knobs as wanted, for moves of these.
+        trial: Pod that gets another budget, for moves of the live knobs.
         memory: State if the move is made, None where it changes nothing else.
     """
 
@@ -38,6 +39,7 @@ class Move:
     message: str
     guard: Reason | None = None
     tunables: Tunables | None = None
+    trial: Trial | None = None
     memory: Memory | None = None
 
     @property

@@ -10,6 +10,7 @@ from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.knob_moves import budget_move, hold, step_text
 from paceline_operator.autopilot.move import Move
 from paceline_operator.autopilot.situation import RAISE_FACTOR, Situation
+from paceline_operator.autopilot.trial_rules import failed, trial_move
 
 DEAD_BAND = 0.10
 RAISE_COOLDOWN_S = 10.0
@@ -33,13 +34,33 @@ def raise_budget(s: Situation) -> Move | None:
     if _refused(s, ladder.next_up(now)):
         text = f"The budget stays {now}: {s.memory.refused_budget} tokens broke the ITL target."
         return hold(s, Reason.OVERLOADED, f"{_overload_text(s)}. {text}")
-    proven = max(ladder.next_up(now), ladder.down(RAISE_FACTOR * s.memory.proven_budget))
-    budget = ladder.down(min(cap, proven))
+    proven = ladder.down(s.memory.proven_budget)
+    reach = max(ladder.next_up(now), ladder.down(RAISE_FACTOR * s.memory.proven_budget))
+    budget = ladder.down(min(cap, reach))
     if budget <= now:
         return hold(s, Reason.DEAD_BAND, f"{why} The next allowed budget is too near to {now}.")
+    if s.itl_target_ms is not None and budget > proven:
+        if proven <= now:
+            return _tried(s, budget, reason, why)
+        budget = min(budget, proven)  # so far without asking; beyond it one pod goes ahead
     message = f"Budget {now} -> {budget}: {why} A full step then takes {step_text(s, budget)}."
     guard = Reason.AT_MODEL_CAP if budget == cap else Reason.NOT_PROVEN
     return budget_move(s, budget, reason, message, guard=guard)
+
+
+def _tried(s: Situation, budget: int, reason: Reason, why: str) -> Move:
+    """A budget at which no full steps were seen: on one pod, unless it has failed there."""
+    if s.memory.trial is not None:
+        text = f"{why} One pod tries a budget of {s.memory.trial.budget}; its steps decide."
+        return hold(s, Reason.CANARY, text)
+    while failed(s, budget):
+        lower = s.ladder().down(min(budget, s.memory.failed_budget) - 1)
+        if lower >= budget or lower <= s.knobs.max_num_batched_tokens:
+            text = f"{why} Steps with {s.memory.failed_budget} tokens were too long on one pod."
+            return hold(s, Reason.CANARY_ROLLED_BACK, text)
+        budget = lower
+    text = f"{why} No pod can try a larger budget now."
+    return trial_move(s, budget, reason, why) or hold(s, Reason.DATA_STALE, text)
 
 
 def _refused(s: Situation, budget: int) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec, Mode, Slo
-from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.autopilot.fleet import PodTunables, Trial
 from paceline_operator.autopilot.fleet import Tunables as Knobs
 from paceline_operator.autopilot.policy import budget_floor, initial_tunables, policy_from_spec
 from paceline_operator.domain.difference import digest
@@ -28,6 +28,13 @@ class Agreed:
     revision: int
     knobs: Knobs
     slos: tuple[Slo, ...] = ()
+    trial: Trial | None = None
+
+    def of_pod(self, uid: str) -> Agreed:
+        """As one pod gets it: with the budget that it tries, where it is the one that tries."""
+        if self.trial is None or self.trial.uid != uid:
+            return self
+        return replace(self, knobs=replace(self.knobs, max_num_batched_tokens=self.trial.budget))
 
 
 def body(agreed: Agreed) -> dict[str, Any]:
@@ -143,6 +150,7 @@ def read_report(answer: Mapping[str, Any]) -> PodTunables:
         running_ceiling=int(ceiling[_RUNNING]),
         step_time_target_ms=_target_ms(effective),
         revision=int(answer["revision"]),
+        requested=int((answer.get("requested") or {}).get(_BATCHED) or 0),
     )
 
 

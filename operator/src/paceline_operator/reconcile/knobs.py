@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from paceline_operator.api.status import BudgetStatus
-from paceline_operator.api.v1alpha1 import InferenceServiceSpec
+from paceline_operator.api.v1alpha1 import InferenceServiceSpec, Mode
 from paceline_operator.autopilot.decision import SetTunables, Tick
-from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.fleet import Trial, Tunables
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.policy import policy_from_spec
 from paceline_operator.domain import tunables
 from paceline_operator.domain.contract import TUNABLES_FILE
 from paceline_operator.domain.names import derive
@@ -18,6 +20,8 @@ from paceline_operator.reconcile.observed import Observed
 
 OBJECTIVES = "objectives"
 """Key in the status' memory: mark of the objectives that go with the revision."""
+TRIAL = "trial"
+"""The same: the pod that has another budget under that revision."""
 
 
 def present(seen: Observed, spec: InferenceServiceSpec) -> Agreed:
@@ -31,7 +35,20 @@ def present(seen: Observed, spec: InferenceServiceSpec) -> Agreed:
         max_num_running_seqs=budget.running_seqs or first.knobs.max_num_running_seqs,
         step_time_target_ms=budget.step_time_target_ms,
     )
-    return Agreed(budget.revision, knobs, spec.slos)
+    return Agreed(budget.revision, knobs, spec.slos, _pushed_trial(seen))
+
+
+def _pushed_trial(seen: Observed) -> Trial | None:
+    found = (seen.status.memory or {}).get(TRIAL)
+    try:
+        return None if not found else Trial(uid=str(found["uid"]), budget=int(found["budget"]))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def dump_trial(trial: Trial | None) -> dict[str, Any] | None:
+    """A trial as JSON values, for the status."""
+    return None if trial is None else {"uid": trial.uid, "budget": trial.budget}
 
 
 def _pushed_mark(seen: Observed) -> str | None:
@@ -59,18 +76,47 @@ def agree(
 
     The revision goes on from the highest that the status or any engine knows, so an operator
     that lost its status is never behind its engines. One so high that there is none after it
-    is not followed: its engine did not get it from here, and stays behind.
+    is not followed: its engine did not get it from here, and stays behind. A trial is part of a
+    revision: one that begins or ends makes a new one, and so does an engine that was asked for
+    another budget under this one, by a trial that nobody remembers.
     """
     squeezed = memory.squeezed_seqs is not None
     fitted = tunables.fitted(knobs or known.knobs, spec, squeezed=squeezed)
-    wanted = Agreed(known.revision, fitted, spec.slos)
+    wanted = Agreed(known.revision, fitted, spec.slos, _trial(seen, spec, memory))
     reported = (report.revision for report in seen.reports.values())
     highest = max(filter(tunables.can_follow, reported), default=0)
     mark = _pushed_mark(seen)
-    is_same = wanted.knobs == known.knobs and mark in (None, tunables.objectives_digest(spec.slos))
+    is_same = (
+        (wanted.knobs, wanted.trial) == (known.knobs, known.trial)
+        and mark in (None, tunables.objectives_digest(spec.slos))
+        and not _astray(seen, wanted)
+    )
     if is_same and highest <= known.revision:
         return wanted, seen.status.budget.desired is None
     return replace(wanted, revision=max(known.revision, highest) + 1), True
+
+
+def _trial(seen: Observed, spec: InferenceServiceSpec, memory: Memory) -> Trial | None:
+    """The trial that memory knows of, while its pod lives and the spec allows it."""
+    trial, policy = memory.trial, policy_from_spec(spec)
+    if trial is None or policy.tuning_mode is not Mode.AUTO or trial.budget > policy.batch_max:
+        return None
+    return trial if any(pod.uid == trial.uid and pod.live for pod in seen.pods) else None
+
+
+def _astray(seen: Observed, agreed: Agreed) -> bool:
+    """Whether an engine was asked for another budget under this very revision.
+
+    Not that of the pod that tries one: a container of it that started anew has the agreed values,
+    and the autopilot ends the trial.
+    """
+    tries = "" if agreed.trial is None else agreed.trial.uid
+    return any(
+        report.revision == agreed.revision
+        and report.requested not in (0, agreed.knobs.max_num_batched_tokens)
+        for uid, report in seen.reports.items()
+        if agreed.revision and uid != tries
+    )
 
 
 def wanted(tick: Tick | None) -> Tunables | None:
@@ -87,7 +133,7 @@ def behind(seen: Observed, agreed: Agreed) -> tuple[PodView, ...]:
         for pod in seen.pods
         if pod.live and pod.ip is not None
         and (report := seen.reports.get(pod.uid)) is not None
-        and not tunables.runs_with(report, agreed)
+        and not tunables.runs_with(report, agreed.of_pod(pod.uid))
         and seen.now_s >= seen.waits.get(pod.uid, 0.0)
     )  # fmt: skip
 
@@ -97,8 +143,10 @@ def budget_status(seen: Observed, agreed: Agreed | None) -> BudgetStatus:
     if agreed is None:
         return seen.status.budget
     ready = [pod for pod in seen.pods if pod.live and pod.ready]
-    reports = [seen.reports[pod.uid] for pod in ready if pod.uid in seen.reports]
-    acknowledged = [each for each in reports if tunables.runs_with(each, agreed)]
+    reports = {pod.uid: seen.reports[pod.uid] for pod in ready if pod.uid in seen.reports}
+    acknowledged = [
+        each for uid, each in reports.items() if tunables.runs_with(each, agreed.of_pod(uid))
+    ]
     stored = seen.status.budget
     if seen.is_settling and len(reports) < len(ready) and stored.revision == agreed.revision:
         return stored  # engines that have not answered this process yet did answer the last

@@ -24,7 +24,9 @@ async def push(
     is asked for its report, and the next pass goes on from there.
     """
     ctx.client.guard()
-    results = await asyncio.gather(*(_one(ctx, session, agreed, pod, now_s) for pod in fleet))
+    results = await asyncio.gather(
+        *(_one(ctx, session, agreed.of_pod(pod.uid), pod, now_s) for pod in fleet)
+    )
     return sum(results)
 
 

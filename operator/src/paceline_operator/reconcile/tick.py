@@ -194,6 +194,8 @@ def _memory(ctx: Context, session: Session, seen: Observed, plan: Plan) -> dict[
     }
     if plan.agreed is None:
         return {**(seen.status.memory or {}), **kept}
+    if plan.agreed.trial is not None:
+        kept[knobs.TRIAL] = knobs.dump_trial(plan.agreed.trial)
     return {**kept, knobs.OBJECTIVES: objectives_digest(plan.agreed.slos)}
 
 

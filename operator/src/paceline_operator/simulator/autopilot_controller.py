@@ -56,12 +56,13 @@ class AutopilotController:
 
 
 def _orders(tick: Tick) -> Orders:
-    replicas, tunables = None, None
+    replicas, tunables, trial = None, None, None
     for action in tick.actions:
         match action:
             case SetReplicas():
                 replicas = action.replicas
             case SetTunables():
-                tunables = action.tunables
+                tunables, trial = action.tunables, action.trial
     reasons = [each.reason.value for each in tick.decisions if each.applied]
-    return Orders(replicas=replicas, tunables=tunables, reason=", ".join(reasons))
+    said = ", ".join(reasons)
+    return Orders(replicas=replicas, tunables=tunables, trial=trial, reason=said)

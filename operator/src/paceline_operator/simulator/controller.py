@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from paceline_operator.autopilot.fleet import FleetObservation, Tunables
+from paceline_operator.autopilot.fleet import FleetObservation, Trial, Tunables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,11 +15,13 @@ class Orders:
     Attributes:
         replicas: Replicas wanted.
         tunables: Live knobs of every engine.
+        trial: Pod that has another budget meanwhile; only with those.
         reason: Why, in a word.
     """
 
     replicas: int | None = None
     tunables: Tunables | None = None
+    trial: Trial | None = None
     reason: str = ""
 
 

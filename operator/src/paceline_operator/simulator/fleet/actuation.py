@@ -191,13 +191,13 @@ class Actuation:
             self._note(Knob.REPLICAS, self.target, wanted, orders.reason, now_s)
             self.target = wanted
         knobs, before = orders.tunables, self.agreed.knobs
-        if knobs is None or knobs == before:
+        if knobs is None or (knobs, orders.trial) == (before, self.agreed.trial):
             return
         self._note(Knob.BUDGET, before.max_num_batched_tokens, knobs.max_num_batched_tokens,
                    orders.reason, now_s)  # fmt: skip
         self._note(Knob.RUNNING_SEQS, before.max_num_running_seqs, knobs.max_num_running_seqs,
                    orders.reason, now_s)  # fmt: skip
-        self.agreed = Agreed(self.agreed.revision + 1, knobs)
+        self.agreed = Agreed(self.agreed.revision + 1, knobs, trial=orders.trial)
 
     def _note(self, knob: Knob, before: int, after: int, reason: str, now_s: float) -> None:
         if before != after:

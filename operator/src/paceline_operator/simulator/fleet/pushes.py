@@ -65,7 +65,7 @@ class Pushes:
 
     def _is_behind(self, pod: Pod, agreed: Agreed, now_s: float) -> bool:
         report = self.reports.get(pod.uid)
-        if report is None or runs_with(report, agreed) or not pod.is_live:
+        if report is None or runs_with(report, agreed.of_pod(pod.uid)) or not pod.is_live:
             return False
         return self._waits.get(pod.uid, (0, 0.0))[1] <= now_s
 
@@ -74,12 +74,13 @@ class Pushes:
         if not pod.answers(now_s) or (loss and self._generator.random() < loss):
             self._wait(pod, now_s)
             return
+        own = agreed.of_pod(pod.uid)
         if self._faults.hits(PushesIgnored, pod.number, now_s):
-            pod.pretend(agreed.knobs, agreed.revision)
+            pod.pretend(own.knobs, agreed.revision)
         elif self._faults.hits(ValuesKept, pod.number, now_s):
             pod.revision = agreed.revision
         else:
-            pod.tune(agreed.knobs, agreed.revision, now_s)
+            pod.tune(own.knobs, agreed.revision, now_s)
         # Taken between two steps, and answered then.
         between_s = pod.engine.next_event_s
         self._agenda.at(
@@ -89,7 +90,7 @@ class Pushes:
     def _answered(self, pod: Pod, agreed: Agreed, now_s: float) -> None:
         pod.engine.advance(now_s)
         self.reports[pod.uid] = pod.report()
-        if runs_with(self.reports[pod.uid], agreed):
+        if runs_with(self.reports[pod.uid], agreed.of_pod(pod.uid)):
             self._waits.pop(pod.uid, None)
         else:
             self._wait(pod, now_s)
@@ -101,7 +102,7 @@ class Pushes:
 
     def _keep_for_start(self, agreed: Agreed) -> None:
         """New engines begin with the newest values that every ready one runs with."""
-        ready = (pod.uid for pod in self._fleet.pods if pod.is_live and pod.is_ready)
-        reports = [self.reports.get(uid) for uid in ready]
-        if all(report is not None and runs_with(report, agreed) for report in reports):
+        ready = [pod.uid for pod in self._fleet.pods if pod.is_live and pod.is_ready]
+        reports = [(uid, self.reports.get(uid)) for uid in ready]
+        if all(each is not None and runs_with(each, agreed.of_pod(uid)) for uid, each in reports):
             self._fleet.starting = agreed

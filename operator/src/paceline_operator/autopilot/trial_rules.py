@@ -1,0 +1,174 @@
+"""A raise beyond what full steps have proven: on one pod first, judged by its step times.
+
+The other pods of the same minute are the control group; a pod alone is held against the law,
+which is what it did before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+
+from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot.attainment import measure
+from paceline_operator.autopilot.decision import Knob, Reason
+from paceline_operator.autopilot.fleet import DataClass, PodObservation, Trial
+from paceline_operator.autopilot.knob_moves import budget_move
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.move import Move
+from paceline_operator.autopilot.pace import predicted_s, prompts
+from paceline_operator.autopilot.situation import Situation
+from paceline_operator.autopilot.window import PodShare, Window, total_shares
+
+TAKES_S = 2.5
+"""Until a push has reached the engine for certain: a slice that began sooner does not count."""
+LEAST_FULL_STEPS = 20.0
+LEAST_CONTROL_STEPS = 20.0
+LONGEST_S = 60.0
+FAILED_LASTS_S = 1800.0
+LIGHTER = 0.8
+"""Share of the sequences of then below which a budget that failed may be tried anew."""
+
+
+class Verdict(StrEnum):
+    """What a trial has come to."""
+
+    OPEN = "open"
+    HELD = "held"
+    FAILED = "failed"
+    NOT_USED = "not used"
+    POD_GONE = "pod gone"
+
+
+def trial_move(s: Situation, budget: int, reason: Reason, why: str) -> Move | None:
+    """One sound pod gets a budget that the others do not have yet; None without such a pod."""
+    pods = [p for p in s.fleet.serving if p.uid not in s.sick and _can_try(p, budget)]
+    if not pods:
+        return None
+    pod, now = min(pods, key=lambda each: (each.created_s, each.name)), s.knobs
+    message = (
+        f"Budget {now.max_num_batched_tokens} -> {budget} on {pod.name} alone at first: {why} "
+        f"A full step should take {phrases.ms(s.plant.full_ms(budget))}."
+    )
+    return Move(
+        knob=Knob.BUDGET,
+        before=now.max_num_batched_tokens,
+        after=budget,
+        reason=reason,
+        guard=Reason.CANARY,
+        message=message,
+        tunables=now,
+        trial=Trial(uid=pod.uid, budget=budget),
+    )
+
+
+def judge_trial(s: Situation) -> Move | None:
+    """Ends a trial: its budget for all, or the old one for all; None while it is open."""
+    trial = s.memory.trial
+    if trial is None:
+        return None
+    share = _window(s).pods.get(trial.uid, PodShare())
+    verdict, took_ms = _verdict(s, trial, share)
+    if verdict is Verdict.OPEN:
+        return None
+    if verdict is Verdict.HELD:
+        budget = s.ladder().down(trial.budget)
+        memory = replace(s.memory, proven_budget=max(s.memory.proven_budget, budget),
+                         proven_at_s=s.now_s)  # fmt: skip
+        message = (
+            f"Budget {s.knobs.max_num_batched_tokens} -> {budget} on all pods: on the one that "
+            f"tried it a full step took {phrases.ms(took_ms)}."
+        )
+        return budget_move(s, budget, Reason.CANARY_HELD, message, memory=memory)
+    return _rolled_back(s, trial, verdict, took_ms)
+
+
+def failed(s: Situation, budget: int) -> bool:
+    """Whether full steps of a budget, or of a smaller one, took too long lately under such load."""
+    memory = s.memory
+    lately = s.now_s - memory.failed_at_s < FAILED_LASTS_S
+    as_heavy = s.plant.workload.rows_p95 >= LIGHTER * memory.failed_rows
+    return lately and as_heavy and budget >= memory.failed_budget > 0
+
+
+def full_step_ms(s: Situation, budget: int, share: PodShare, control: PodShare) -> float:
+    """Time of one of a pod's full steps, from the sums over all of its steps with prompts.
+
+    Against the control group's ratio of observed to predicted time, all that its steps took
+    longer is put down to the full ones.
+    """
+    law, seen = s.plant.prefill, prompts(share)
+    others = prompts(control)
+    usual = 1.0
+    if others.count >= LEAST_CONTROL_STEPS:
+        usual = others.of("t") / max(1e-9, predicted_s(law, others))
+    excess_ms = 1e3 * (seen.of("t") - usual * predicted_s(law, seen)) / max(1.0, share.at_budget)
+    return usual * s.plant.full_ms(budget) + excess_ms
+
+
+def _verdict(s: Situation, trial: Trial, share: PodShare) -> tuple[Verdict, float]:
+    pod = next((p for p in s.fleet.serving if p.uid == trial.uid), None)
+    if pod is None or not _runs(s, pod, trial):
+        return Verdict.POD_GONE, 0.0
+    rest = (part for uid, part in _window(s).pods.items() if uid not in {trial.uid, *s.sick})
+    took_ms = full_step_ms(s, trial.budget, share, total_shares(rest))
+    if _breaks_itl(s, share):
+        return Verdict.FAILED, took_ms
+    if share.at_budget >= LEAST_FULL_STEPS:
+        allowed_ms = (1 - s.margin / 2) * (s.itl_target_ms or float("inf"))
+        return (Verdict.HELD if took_ms <= allowed_ms else Verdict.FAILED), took_ms
+    is_over = s.now_s - s.memory.trial_at_s >= LONGEST_S
+    return (Verdict.NOT_USED if is_over else Verdict.OPEN), took_ms
+
+
+def _runs(s: Situation, pod: PodObservation, trial: Trial) -> bool:
+    """Whether the pod works with the budget, or may not have taken it yet."""
+    effective = pod.tunables.effective if pod.tunables is not None else 0
+    return effective == trial.budget or s.now_s - s.memory.trial_at_s < 2 * TAKES_S
+
+
+def _breaks_itl(s: Situation, share: PodShare) -> bool:
+    """Whether the pod's own samples prove that it misses an ITL objective."""
+    own = Window(start_s=0.0, end_s=0.0, steps=share.steps, slo=share.slo)
+    goals = s.policy.of_metric(SloMetric.ITL, SloMetric.TPOT)
+    return any(measure(goal, own).met is False for goal in goals)
+
+
+def _window(s: Situation) -> Window:
+    return s.fleet.since(s.memory.trial_at_s + TAKES_S)
+
+
+def _can_try(pod: PodObservation, budget: int) -> bool:
+    is_told = pod.tunables is not None and pod.tunables.ceiling >= budget
+    return is_told and pod.data is DataClass.FRESH
+
+
+def _rolled_back(s: Situation, trial: Trial, verdict: Verdict, took_ms: float) -> Move:
+    now, memory = s.knobs, s.memory
+    why = {
+        Verdict.FAILED: f"there a full step took {phrases.ms(took_ms)}, or ITL was missed",
+        Verdict.NOT_USED: f"hardly a step there used the whole of it in {LONGEST_S:.0f} s",
+        Verdict.POD_GONE: "the pod does not run with it any more",
+    }[verdict]
+    if verdict is Verdict.FAILED:
+        memory = _remembered(s, trial)
+    return Move(
+        knob=Knob.BUDGET,
+        before=trial.budget,
+        after=now.max_num_batched_tokens,
+        reason=Reason.CANARY_ROLLED_BACK,
+        message=f"Budget {now.max_num_batched_tokens} again on the pod that tried "
+        f"{trial.budget}: {why}.",
+        tunables=now,
+        memory=memory,
+    )
+
+
+def _remembered(s: Situation, trial: Trial) -> Memory:
+    return replace(
+        s.memory,
+        failed_budget=trial.budget,
+        failed_at_s=s.now_s,
+        failed_rows=s.plant.workload.rows_p95,
+    )
