@@ -40,6 +40,7 @@ class Reason(StrEnum):
     TTFT_PRESSURE = "TtftPressure"
     DEMAND_EXPECTED = "DemandExpected"
     CANARY = "Canary"
+    PROBE = "Probe"
     CANARY_HELD = "CanaryHeld"
     CANARY_ROLLED_BACK = "CanaryRolledBack"
     CAPACITY_ARRIVED = "CapacityArrived"

@@ -1,22 +1,18 @@
 """The model against what came of it: steps that take longer, or less, than predicted.
 
-Least squares weigh a slice against minutes of evidence, and its gate lets pass what a wrong
-shape would explain. A plant that has changed shows otherwise: all slices err the same way.
+It only watches. Taking the laws times this factor follows a throttled clock sooner, but the
+budget is then cut before replicas come, and first tokens pay for it.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from paceline_operator.autopilot import fit
 from paceline_operator.autopilot.fit import Estimate
 from paceline_operator.autopilot.memory import FitMemory, Memory
 from paceline_operator.autopilot.pace import KNOWN_STEPS, predicted_s
 from paceline_operator.autopilot.window import Moments, StepClass, Window
 
-BIAS = 0.20
-"""Share by which the time of a slice's steps must differ from what was predicted."""
-RESCALE_AFTER = 3
 LEAST_STEPS = 20.0
 HALF_LIFE_S = 120.0
 LEAST_FACTOR, MOST_FACTOR = 0.5, 2.0
@@ -26,10 +22,8 @@ MISMATCH_S = 900.0
 def compared(memory: Memory, window: Window, laws: tuple[Estimate, Estimate]) -> Memory:
     """Memory after a slice was held against the laws that were there before it.
 
-    After the third slice in a row that errs the same way both laws are taken times that error:
-    a throttled clock stretches every step alike, and what is known of their shape stays. What
-    else has changed the next slices teach. A factor that stays at a clip for a quarter of an
-    hour says that no law of this form fits: then all of it goes.
+    A factor that stays at a clip for a quarter of an hour says that no law of this form fits:
+    then all evidence goes.
 
     Args:
         memory: Before that.
@@ -39,7 +33,7 @@ def compared(memory: Memory, window: Window, laws: tuple[Estimate, Estimate]) ->
     ratio = _ratio(window, laws)
     if ratio is None:
         return memory
-    return _mismatch(_rescaled(memory, ratio), ratio, window)
+    return _mismatch(memory, ratio, window)
 
 
 def _ratio(window: Window, laws: tuple[Estimate, Estimate]) -> float | None:
@@ -54,21 +48,6 @@ def _ratio(window: Window, laws: tuple[Estimate, Estimate]) -> float | None:
         return None
     observed_s = sum(seen.of("t") for _, seen in parts)
     return observed_s / max(1e-9, sum(predicted_s(law, seen) for law, seen in parts))
-
-
-def _rescaled(memory: Memory, ratio: float) -> Memory:
-    if abs(ratio - 1.0) <= BIAS:
-        return memory if memory.biased == 0 else replace(memory, biased=0)
-    sign = 1 if ratio > 1.0 else -1
-    biased = memory.biased + sign if memory.biased * sign > 0 else sign
-    if abs(biased) < RESCALE_AFTER:
-        return replace(memory, biased=biased)
-    return replace(
-        memory,
-        biased=0,
-        decode_fit=fit.stretched(memory.decode_fit, ratio),
-        prefill_fit=fit.stretched(memory.prefill_fit, ratio),
-    )
 
 
 def _mismatch(memory: Memory, ratio: float, window: Window) -> Memory:

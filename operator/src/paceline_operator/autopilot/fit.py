@@ -62,6 +62,13 @@ class Estimate:
         variance = dot(vector, solve(self.precision, vector))
         return self.noise_ms * sqrt(max(0.0, variance)) / max(1e-9, self.step_ms(load))
 
+    def coefficient_sd(self, variable: str) -> float:
+        """Uncertainty of one coefficient, as a share of it."""
+        unit = [float(v == variable) for v in self.variables]
+        variance = dot(unit, solve(self.precision, unit))
+        value = self.law.coefficient(variable) * _SCALE[variable]
+        return self.noise_ms * sqrt(max(0.0, variance)) / max(1e-9, value)
+
 
 def learn(fit: FitMemory, seen: Moments, variables: str, prior: Law) -> FitMemory:
     """Adds the steps of one window, unless they contradict everything known so far.
@@ -82,16 +89,6 @@ def learn(fit: FitMemory, seen: Moments, variables: str, prior: Law) -> FitMemor
 def shaken(fit: FitMemory) -> FitMemory:
     """The evidence that stays where what it was learned from is no longer the plant."""
     return replace(_faded(fit, REOPEN_KEEP), rejected=0)
-
-
-def stretched(fit: FitMemory, factor: float) -> FitMemory:
-    """The evidence as it would be had every step taken `factor` times as long."""
-    return replace(
-        fit,
-        target=tuple(factor * value for value in fit.target),
-        square=factor * factor * fit.square,
-        rejected=0,
-    )
 
 
 def estimate(

@@ -39,10 +39,12 @@ class Trial:
     Attributes:
         uid: UID of the pod.
         budget: Its budget meanwhile.
+        probes: Whether it is only to learn from: then it ends after its time, whatever it shows.
     """
 
     uid: str
     budget: int
+    probes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

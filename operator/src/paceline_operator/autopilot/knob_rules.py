@@ -11,6 +11,7 @@ from paceline_operator.autopilot.itl_rules import above_cap, itl_feedback, resto
 from paceline_operator.autopilot.knob_moves import budget_move, hold, seqs_move
 from paceline_operator.autopilot.move import Move
 from paceline_operator.autopilot.pacing_rules import repace
+from paceline_operator.autopilot.probe_rules import probe
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.trial_rules import judge_trial
 from paceline_operator.autopilot.ttft_rules import raise_budget
@@ -82,6 +83,15 @@ RULES: tuple[Rule, ...] = (
     itl_feedback,
     restore,
     raise_budget,
+    probe,
 )
-PACED_RULES: tuple[Rule, ...] = (outside_limits, repace, blind, idle, squeeze, restore)
+PACED_RULES: tuple[Rule, ...] = (
+    outside_limits,
+    repace,
+    blind,
+    judge_trial,
+    idle,
+    squeeze,
+    restore,
+)
 """Where engines size steps themselves, nothing is left to do about the budget."""

@@ -50,7 +50,6 @@ def _for_plant(memory: Memory, fleet: FleetObservation) -> Memory:
         decode_fit=FitMemory(),
         prefill_fit=FitMemory(),
         paces=(),
-        biased=0,
         step_factor=1.0,
         clipped_since_s=None,
         proven_budget=0,

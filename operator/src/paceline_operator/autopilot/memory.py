@@ -109,7 +109,6 @@ class Memory:
         template_hash: Pod template that the evidence is about.
         resources: What the pods that it is about have of their nodes.
         paces: Step times of each pod beside the model's.
-        biased: Slices in a row whose steps took longer than predicted; negative for shorter.
         step_factor: Observed over predicted step time, with a half-life of two minutes.
         clipped_since_s: Since when that has been at a limit, None while it is not.
         mismatched_at_s: When the model was last given up for that.
@@ -130,6 +129,7 @@ class Memory:
         refused_at_s: When that was.
         trial: Budget that one pod tries, None for none.
         trial_at_s: Since when.
+        probed_at_s: When a pod last had another budget only to learn from it.
         failed_budget: Budget whose full steps took too long on the pod that tried it, 0 for none.
         failed_at_s: When that was.
         failed_rows: Decoding sequences of a step then.
@@ -154,7 +154,6 @@ class Memory:
     template_hash: str = ""
     resources: str = ""
     paces: tuple[PodPace, ...] = ()
-    biased: int = 0
     step_factor: float = 1.0
     clipped_since_s: float | None = None
     mismatched_at_s: float = 0.0
@@ -175,6 +174,7 @@ class Memory:
     refused_at_s: float = 0.0
     trial: Trial | None = None
     trial_at_s: float = 0.0
+    probed_at_s: float = 0.0
     failed_budget: int = 0
     failed_at_s: float = 0.0
     failed_rows: float = 0.0

@@ -39,14 +39,14 @@ class Verdict(StrEnum):
     FAILED = "failed"
     NOT_USED = "not used"
     POD_GONE = "pod gone"
+    LEARNED = "learned"
 
 
 def trial_move(s: Situation, budget: int, reason: Reason, why: str) -> Move | None:
     """One sound pod gets a budget that the others do not have yet; None without such a pod."""
-    pods = [p for p in s.fleet.serving if p.uid not in s.sick and _can_try(p, budget)]
-    if not pods:
+    pod, now = trial_pod(s, budget), s.knobs
+    if pod is None:
         return None
-    pod, now = min(pods, key=lambda each: (each.created_s, each.name)), s.knobs
     message = (
         f"Budget {now.max_num_batched_tokens} -> {budget} on {pod.name} alone at first: {why} "
         f"A full step should take {phrases.ms(s.plant.full_ms(budget))}."
@@ -61,6 +61,12 @@ def trial_move(s: Situation, budget: int, reason: Reason, why: str) -> Move | No
         tunables=now,
         trial=Trial(uid=pod.uid, budget=budget),
     )
+
+
+def trial_pod(s: Situation, budget: int) -> PodObservation | None:
+    """The oldest sound pod that can take a budget."""
+    pods = [p for p in s.fleet.serving if p.uid not in s.sick and _can_try(p, budget)]
+    return min(pods, key=lambda each: (each.created_s, each.name), default=None)
 
 
 def judge_trial(s: Situation) -> Move | None:
@@ -115,10 +121,12 @@ def _verdict(s: Situation, trial: Trial, share: PodShare) -> tuple[Verdict, floa
     took_ms = full_step_ms(s, trial.budget, share, total_shares(rest))
     if _breaks_itl(s, share):
         return Verdict.FAILED, took_ms
+    is_over = s.now_s - s.memory.trial_at_s >= LONGEST_S
+    if trial.probes:
+        return (Verdict.LEARNED if is_over or s.ttft_violated else Verdict.OPEN), took_ms
     if share.at_budget >= LEAST_FULL_STEPS:
         allowed_ms = (1 - s.margin / 2) * (s.itl_target_ms or float("inf"))
         return (Verdict.HELD if took_ms <= allowed_ms else Verdict.FAILED), took_ms
-    is_over = s.now_s - s.memory.trial_at_s >= LONGEST_S
     return (Verdict.NOT_USED if is_over else Verdict.OPEN), took_ms
 
 
@@ -140,7 +148,7 @@ def _window(s: Situation) -> Window:
 
 
 def _can_try(pod: PodObservation, budget: int) -> bool:
-    is_told = pod.tunables is not None and pod.tunables.ceiling >= budget
+    is_told = pod.tunables is not None and pod.tunables.floor <= budget <= pod.tunables.ceiling
     return is_told and pod.data is DataClass.FRESH
 
 
@@ -149,6 +157,7 @@ def _rolled_back(s: Situation, trial: Trial, verdict: Verdict, took_ms: float) -
     why = {
         Verdict.FAILED: f"there a full step took {phrases.ms(took_ms)}, or ITL was missed",
         Verdict.NOT_USED: f"hardly a step there used the whole of it in {LONGEST_S:.0f} s",
+        Verdict.LEARNED: "its steps have taught the model what there was to learn",
         Verdict.POD_GONE: "the pod does not run with it any more",
     }[verdict]
     if verdict is Verdict.FAILED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from paceline_operator.api.status import BudgetStatus
@@ -41,14 +41,20 @@ def present(seen: Observed, spec: InferenceServiceSpec) -> Agreed:
 def _pushed_trial(seen: Observed) -> Trial | None:
     found = (seen.status.memory or {}).get(TRIAL)
     try:
-        return None if not found else Trial(uid=str(found["uid"]), budget=int(found["budget"]))
+        return (
+            None
+            if not found
+            else Trial(
+                uid=str(found["uid"]), budget=int(found["budget"]), probes=bool(found.get("probes"))
+            )
+        )
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 
 def dump_trial(trial: Trial | None) -> dict[str, Any] | None:
     """A trial as JSON values, for the status."""
-    return None if trial is None else {"uid": trial.uid, "budget": trial.budget}
+    return None if trial is None else asdict(trial)
 
 
 def _pushed_mark(seen: Observed) -> str | None:
