@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.fleet import Trial, Tunables
 from paceline_operator.domain import tunables
 from paceline_operator.domain.tunables import Agreed
 from paceline_operator.reconcile.engine_admin import EngineAdmin, RefusedError, UnreachableError
@@ -38,6 +38,7 @@ async def admin() -> AsyncIterator[EngineAdmin]:
 async def test_what_is_set_is_in_force_and_reported(engine: EnginePod, admin: EngineAdmin) -> None:
     answer = await admin.set_tunables(engine.ip, TOKEN, tunables.body(AGREED))
     assert (answer.revision, answer.effective, answer.running_seqs) == (3, 512, 16)
+    assert answer.requested == 512
     assert await admin.tunables(engine.ip, TOKEN) == answer
     assert (answer.ceiling, answer.running_ceiling) == (1024, 32)
 
@@ -47,6 +48,20 @@ async def test_an_older_revision_is_refused(engine: EnginePod, admin: EngineAdmi
     with pytest.raises(RefusedError) as caught:
         await admin.set_tunables(engine.ip, TOKEN, tunables.body(replace(AGREED, revision=2)))
     assert caught.value.status == 409
+
+
+async def test_a_trial_needs_a_revision_of_its_own(engine: EnginePod, admin: EngineAdmin) -> None:
+    begun = replace(AGREED, revision=5, trial=Trial(uid="u", budget=1024))
+    await admin.set_tunables(engine.ip, TOKEN, tunables.body(begun))
+    with pytest.raises(RefusedError) as caught:
+        await admin.set_tunables(engine.ip, TOKEN, tunables.body(begun.of_pod("u")))
+    assert caught.value.status == 409
+    tried = await admin.set_tunables(
+        engine.ip, TOKEN, tunables.body(replace(begun, revision=6).of_pod("u"))
+    )
+    assert (tried.effective, tried.requested) == (1024, 1024)
+    ended = replace(begun, revision=7, trial=None)
+    assert (await admin.set_tunables(engine.ip, TOKEN, tunables.body(ended))).effective == 512
 
 
 async def test_a_wrong_token_is_refused(engine: EnginePod, admin: EngineAdmin) -> None:
