@@ -142,12 +142,16 @@ def test_coefficients_are_never_negative(seen: list[tuple[float, ...]]) -> None:
 
 def test_idle_windows_do_not_wash_out_what_is_known_of_full_steps() -> None:
     """Forgetting goes with new steps: an hour of single ones leaves the rest believed."""
-    memory = learned(CPU, windows=100, noise=0.05)
-    single = (0.0 + 1, 1.0, 200.0, 1.0, 0.055)
+    memory = FitMemory()
+    for number in range(60):
+        seen = Moments(tuple(20 * value for value in steps(CPU, 40, number, 0.05).sums))
+        memory = fit.learn(memory, seen, fit.PREFILL, GENERIC.prefill)
+    known = memory.steps
+    single = (1.0, 1.0, 200.0, 1.0, 0.055)
     for _ in range(360):
         memory = fit.learn(memory, moments(single), fit.PREFILL, GENERIC.prefill)
     found = solved(memory)
-    assert memory.steps > 0.5 * 40 * 63
+    assert memory.steps > 0.6 * known
     assert found.step_ms(FULL) == pytest.approx(CPU.step_ms(FULL), rel=0.05)
 
 

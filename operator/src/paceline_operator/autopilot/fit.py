@@ -21,8 +21,10 @@ PREFILL = "npdkx"
 _SCALE = {"n": 1.0, "p": 1e3, "d": 1e1, "k": 1e5, "x": 1e6}
 
 FORGET_PER_WINDOW = 0.99
+IDLE_SHARE = 0.1
+"""Share of the steps that come under steady load below which a window is an idle one."""
 IDLE_RATE = 0.1
-"""Speed of forgetting where a window hardly adds anything, against that under steady load."""
+"""Speed of forgetting where hardly any come, against that under load."""
 GATE = 9.0
 GATE_SPREAD = 0.15
 REOPEN_AFTER = 3
@@ -132,12 +134,12 @@ def _nothing(variables: str) -> FitMemory:
 def _keep(fit: FitMemory, seen: Moments) -> float:
     """Share of the old evidence to keep: it gives way to new steps, not to the clock.
 
-    A window that brings what steady load brings forgets at the full rate; an hour of single
-    steps does not wash out what is known of full ones.
+    Under load of any size forgetting has its full rate; an hour of single steps does not wash
+    out what is known of full ones.
     """
     forget = 1.0 - FORGET_PER_WINDOW
     usual = max(1.0, forget * fit.steps)
-    return 1.0 - forget * max(IDLE_RATE, min(1.0, seen.count / usual))
+    return 1.0 - forget * max(IDLE_RATE, min(1.0, seen.count / (IDLE_SHARE * usual)))
 
 
 def _faded(fit: FitMemory, keep: float) -> FitMemory:
