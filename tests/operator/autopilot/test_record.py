@@ -77,7 +77,7 @@ def lines() -> list[str]:
 
 def test_a_line_holds_only_what_is_new(lines: list[str]) -> None:
     sizes = [len(line) for line in lines]
-    assert max(sizes[10:]) < 20_000
+    assert max(sizes[10:]) < 25_000  # each pod's own share of a slice included
     assert sum(isinstance(each, int) for each in json.loads(lines[-1])["slices"]) > 15
     assert json.loads(lines[-1])["memory"] == "previous"
 
