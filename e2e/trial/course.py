@@ -176,7 +176,7 @@ def _by_prometheus(
     Raises:
         SmokeError: The server did not come up, requests were lost, or nothing was scaled.
     """
-    with prometheus.running(place.settings, place.namespace) as url:
+    with prometheus.running(place.kubectl) as url:
         install(place.helm, {**place.values, **prometheus.values(url)})
         try:
             served = part.serve(site, stages, report)

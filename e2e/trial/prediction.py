@@ -13,18 +13,16 @@ from e2e.trial.figures import Figures, Share, replica_hours
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec, SloMetric
 from paceline_operator.autopilot.policy import Objective, Policy, policy_from_spec
 from paceline_operator.simulator.autopilot_controller import AutopilotController
-from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.fleet.fleet_config import FleetConfig
-from paceline_operator.simulator.profiles import find_profile
-from paceline_operator.simulator.queue_limits import by_objectives
 from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.result import Result
 from paceline_operator.simulator.run import simulate
 from paceline_operator.simulator.scoring.outcome import Outcome
 from paceline_operator.simulator.scoring.score import overall
 from paceline_operator.simulator.scoring.yardstick import Yardstick
+from paceline_operator.simulator.what_if.engine_facts import Said, engine_facts
+from paceline_operator.simulator.what_if.fleet import fleet_config
 
-BLOCK_SIZE = 16
 SEED = 1
 SETTLE_S = 60.0
 """Simulated beyond the judged time, so that its last requests end."""
@@ -35,28 +33,11 @@ def read_spec(path: Path) -> InferenceServiceSpec:
     return InferenceServiceSpec.model_validate(yaml.safe_load(path.read_text())["spec"])
 
 
-def engine_config(spec: InferenceServiceSpec) -> EngineConfig:
-    """An engine as the operator starts it for a spec on the simulated device.
-
-    Raises:
-        ValueError: The spec names no profile or no longest context.
-    """
-    policy, engine = policy_from_spec(spec), spec.engine
-    if engine.device.profile is None or engine.max_model_len is None:
-        raise ValueError("a prediction needs engine.device.profile and engine.maxModelLen")
-    profile = find_profile(engine.device.profile)
-    block_size = engine.kv_cache.block_size or BLOCK_SIZE
-    return EngineConfig(
-        law=profile.law,
-        num_kv_blocks=profile.kv_capacity_tokens // block_size,
-        max_model_len=engine.max_model_len,
-        max_num_batched_tokens=policy.batch_max,
-        max_num_seqs=policy.max_num_seqs,
-        initial_batched_tokens=policy.batch_initial,
-        initial_running_seqs=policy.max_num_seqs,
-        block_size=block_size,
-        queue_limits_s=by_objectives(policy.objectives),
-    )
+def fleet(spec: InferenceServiceSpec, cold_start_s: float) -> FleetConfig:
+    """The fleet as the operator makes it for a spec, by the step time of the profile it names."""
+    said = Said(cold_start_s=cold_start_s)
+    longest = spec.engine.max_model_len or 1
+    return fleet_config(spec, engine_facts(spec, said, None, longest))
 
 
 def requests_of(planned: Iterable[PlannedRequest]) -> Iterator[Request]:
@@ -80,16 +61,9 @@ def predict(
         until_s: End of the time that is judged.
     """
     policy = policy_from_spec(spec)
-    config = FleetConfig(
-        engine=engine_config(spec),
-        objectives=policy.objectives,
-        initial_replicas=policy.min_replicas,
-        cold_start_s=cold_start_s,
-        drain_s=float(spec.rollout.drain_seconds),
-    )
     result = simulate(
         requests_of(planned),
-        config,
+        fleet(spec, cold_start_s),
         AutopilotController(policy),
         generator=random.Random(SEED),
         until_s=until_s + SETTLE_S,

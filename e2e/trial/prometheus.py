@@ -2,63 +2,60 @@
 
 from __future__ import annotations
 
-import re
+import contextlib
+import json
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from e2e.cluster.settings import NODE_IP, Settings
+from e2e.cluster.settings import NODE_IP
+from e2e.kubectl import Kubectl, KubectlError
 from e2e.setup.prometheus import PROGRAM
 from e2e.smoke.site import SmokeError
 from paceline_operator.domain.contract import HEALTH_PORT, HealthPath
 from paceline_operator.domain.names import ENGINE, LABEL_COMPONENT
 
 INTERVAL_S = 5
+LOOK_S = 2
+CONFIG = "prometheus.yaml"
 START_S = 60.0
 STOP_S = 20.0
 
 
-def configuration(kubeconfig: Path, namespace: str) -> dict[str, Any]:
-    """What it scrapes: pods with the label of engines, found through the API server.
-
-    Args:
-        kubeconfig: How it reads pods.
-        namespace: Whose pods.
-    """
-    label = "__meta_kubernetes_pod_label_" + re.sub(r"\W", "_", LABEL_COMPONENT)
-    rules = [
-        {"source_labels": [label], "regex": ENGINE, "action": "keep"},
-        # A pod is found once for each of its ports.
-        {
-            "source_labels": ["__meta_kubernetes_pod_container_port_number"],
-            "regex": str(HEALTH_PORT),
-            "action": "keep",
-        },
-        {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"},
-        {"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"},
-    ]
-    pods = {
-        "role": "pod",
-        "kubeconfig_file": str(kubeconfig),
-        "namespaces": {"names": [namespace]},
-    }
+def configuration(targets: Path) -> dict[str, Any]:
+    """What it scrapes: engines that a file names, which it reads again as the file changes."""
     job = {
         "job_name": "engines",
         "metrics_path": HealthPath.METRICS.value,
-        "kubernetes_sd_configs": [pods],
-        "relabel_configs": rules,
+        "file_sd_configs": [{"files": [str(targets)], "refresh_interval": f"{LOOK_S}s"}],
     }
     every = f"{INTERVAL_S}s"
     return {"global": {"scrape_interval": every, "scrape_timeout": every}, "scrape_configs": [job]}
+
+
+def targets(pods: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Content of that file: the pods with an address, and the labels that tell whose series is."""
+    return [
+        {
+            "targets": [f"{pod['status']['podIP']}:{HEALTH_PORT}"],
+            "labels": {
+                "namespace": pod["metadata"]["namespace"],
+                "pod": pod["metadata"]["name"],
+            },
+        }
+        for pod in pods
+        if pod["status"].get("podIP") and pod["status"].get("phase") == "Running"
+    ]
 
 
 def values(url: str) -> dict[str, Any]:
@@ -72,36 +69,68 @@ def values(url: str) -> dict[str, Any]:
 
 
 @contextmanager
-def running(settings: Settings, namespace: str) -> Iterator[str]:
+def _discovery(kubectl: Kubectl, file: Path) -> Iterator[None]:
+    """Keeps the file as the cluster is: Debian's server has no discovery of Kubernetes in it."""
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(LOOK_S):
+            with contextlib.suppress(KubectlError):
+                _write_targets(kubectl, file)
+
+    _write_targets(kubectl, file)
+    thread = threading.Thread(target=look, name="discovery", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(STOP_S)
+
+
+def _write_targets(kubectl: Kubectl, file: Path) -> None:
+    pods = kubectl.json("get", "pods", "-l", f"{LABEL_COMPONENT}={ENGINE}")["items"]
+    draft = file.with_suffix(".draft")
+    draft.write_text(json.dumps(targets(pods)))
+    draft.replace(file)
+
+
+@contextmanager
+def running(kubectl: Kubectl) -> Iterator[str]:
     """The server, until the block ends; gives its address, which pods reach.
+
+    Args:
+        kubectl: In the namespace whose engines it scrapes.
 
     Raises:
         SmokeError: It did not come up.
     """
-    with tempfile.TemporaryDirectory(prefix="paceline-prometheus-") as folder:
-        config = Path(folder) / "prometheus.yaml"
-        config.write_text(yaml.safe_dump(configuration(settings.kubeconfig, namespace)))
-        port = _free_port()
-        log = Path(folder) / "prometheus.log"
-        with log.open("wb") as sink:
-            process = subprocess.Popen(
-                [
-                    str(PROGRAM),
-                    f"--config.file={config}",
-                    f"--storage.tsdb.path={folder}/data",
-                    f"--web.listen-address={NODE_IP}:{port}",
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                start_new_session=True,
-            )
-        try:
-            url = f"http://{NODE_IP}:{port}"
-            _wait(process, url, log)
+    with tempfile.TemporaryDirectory(prefix="paceline-prometheus-") as name:
+        folder = Path(name)
+        file = folder / "targets.json"
+        (folder / CONFIG).write_text(yaml.safe_dump(configuration(file)))
+        with _discovery(kubectl, file), _server(folder) as url:
             yield url
-        finally:
-            _end(process)
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[str]:
+    address, log = f"{NODE_IP}:{_free_port()}", folder / "prometheus.log"
+    command = [
+        str(PROGRAM),
+        f"--config.file={folder / CONFIG}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address={address}",
+    ]
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True
+        )
+    try:
+        _wait(process, f"http://{address}", log)
+        yield f"http://{address}"
+    finally:
+        _end(process)
 
 
 def _free_port() -> int:

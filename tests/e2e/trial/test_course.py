@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+import yaml
+
 from e2e.smoke.losses import Fault
+from e2e.trial import prometheus
 from e2e.trial.course import RECOVERY_S, unexplained
-from e2e.trial.prometheus import configuration, values
+from e2e.trial.prometheus import CONFIG, configuration, targets, values
 from paceline_operator.settings import MetricsSettings
 from tests.e2e.trial.making import record
 
@@ -21,12 +25,29 @@ def test_a_healthy_fleet_refuses_nobody_once_the_load_is_steady() -> None:
     assert len(unexplained([record(101.0, None)], 100.0, [])) == 1
 
 
-def test_prometheus_keeps_engines_alone_and_tells_whose_series_one_is() -> None:
-    (job,) = configuration(Path("/k"), "here")["scrape_configs"]
-    (pods,) = job["kubernetes_sd_configs"]
-    assert (pods["kubeconfig_file"], pods["namespaces"]) == ("/k", {"names": ["here"]})
-    component, port, namespace, pod = job["relabel_configs"]
-    assert component["source_labels"] == ["__meta_kubernetes_pod_label_paceline_dev_component"]
-    assert (component["regex"], port["regex"]) == ("engine", "8001")
+def test_prometheus_is_told_whose_series_one_is() -> None:
+    pods = [
+        {"metadata": {"namespace": "n", "name": name}, "status": status}
+        for name, status in (
+            ("serves", {"phase": "Running", "podIP": "198.18.0.9"}),
+            ("starts", {"phase": "Pending"}),
+            ("ended", {"phase": "Succeeded", "podIP": "198.18.0.8"}),
+        )
+    ]
+    (found,) = targets(pods)
     labels = MetricsSettings.model_validate(values("http://x:1")["metrics"]).prometheus.labels
-    assert (namespace["target_label"], pod["target_label"]) == (labels.namespace, labels.pod)
+    assert found == {
+        "targets": ["198.18.0.9:8001"],
+        "labels": {labels.namespace: "n", labels.pod: "serves"},
+    }
+
+
+def test_debians_server_takes_the_configuration(tmp_path: Path) -> None:
+    """It is built without most kinds of discovery."""
+    file = tmp_path / "targets.json"
+    file.write_text("[]")
+    (tmp_path / CONFIG).write_text(yaml.safe_dump(configuration(file)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prometheus, "NODE_IP", "127.0.0.1")
+        with prometheus._server(tmp_path) as url:
+            assert url.startswith("http://127.0.0.1:")

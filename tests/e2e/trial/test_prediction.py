@@ -8,6 +8,7 @@ from e2e.load.plan import PlannedRequest
 from e2e.trial import part, prediction
 from e2e.trial.load import SHORT as LOADS
 from e2e.trial.load import plan_of
+from paceline_operator.simulator.fleet.fleet_config import RoutingKind
 from paceline_operator.simulator.profiles import find_profile
 
 SHORT = LOADS.direct
@@ -15,13 +16,16 @@ SHORT = LOADS.direct
 
 def test_an_engine_is_made_as_the_spec_says() -> None:
     spec = prediction.read_spec(part.FLEET)
-    config = prediction.engine_config(spec)
+    found = prediction.fleet(spec, 13.0)
+    config = found.engine
     profile = find_profile("llama-3-70b-a100-tp4")
     assert config.law == profile.law
     assert config.kv_capacity_tokens <= profile.kv_capacity_tokens
     assert (config.max_num_batched_tokens, config.initial_batched_tokens) == (1024, 128)
     assert (config.max_num_seqs, config.max_model_len) == (16, 4096)
     assert config.queue_limits_s == (2.0, None)
+    assert (found.initial_replicas, found.cold_start_s, found.drain_s) == (2, 13.0, 60.0)
+    assert found.routing.kind is RoutingKind.LEAST_CONNECTIONS
 
 
 def test_the_same_load_gives_the_same_figures_and_scales_out() -> None:
