@@ -14,6 +14,8 @@ from typing import Final
 
 from paceline_engine.config import StepTimeLaw
 from paceline_engine.message import StepStats
+from paceline_engine.request import Tier
+from paceline_engine.server.computing_share import ComputingShare
 
 MEMORY_S: Final = 10.0
 GUESSED_STEP_S: Final = 1.0
@@ -26,9 +28,14 @@ class PrefillRate:
     Args:
         budget: Token budget in force.
         law: Of a simulated device: what nobody need guess.
+
+    Attributes:
+        shares: Of the time in which something is ahead of a call of a tier, that in which such
+            steps run.
     """
 
     def __init__(self, budget: Callable[[], int], law: StepTimeLaw | None = None) -> None:
+        self.shares = {tier: ComputingShare() for tier in Tier}
         self._budget = budget
         self._law = law
         self._tokens = 0.0
@@ -44,6 +51,8 @@ class PrefillRate:
         """A step has run; those without a part of a prompt tell nothing."""
         if not step.prefill_tokens or step.duration_s <= 0:
             return
+        for share in self.shares.values():
+            share.computed(step.duration_s)
         kept = exp(-step.duration_s / MEMORY_S)
         room = max(step.prefill_tokens, self._budget() - step.decode_rows)
         self._tokens = self._tokens * kept + step.prefill_tokens

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import sqrt
 
 from paceline_operator.autopilot.fleet import FleetObservation
@@ -13,15 +14,20 @@ from paceline_operator.autopilot.workload import Workload
 SPANS_S = (5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0)
 """Stretches up to now whose rates are looked at: a short one sees a step at once, a long one
 knows best what is steady."""
-SURE_SIGMAS = 1.645
-"""A rate counts for as much as it is at least, 95 times in 100."""
+SURE_SIGMAS = 2.5
+"""A rate counts for as much as it is at least, 99 times in 100: many stretches are looked at."""
 SURGE_SIGMAS = 3.0
+FALL_SIGMAS = 3.0
+LINE_SIGMAS = 3.0
 NOISE_SIGMAS = 1.0
 MOST_CARRIED = 1.25
 _SHORT_S = 30.0
 _SLOPE_S = 300.0
 _LEAST_SLOPE_S = 60.0
 _SHORTEST_LONG_S = 60.0
+_LEAST_FALL_S = 15.0
+_LINE_PART = 6
+_LEAST_SLICES = 12
 _MOST_DISPERSION = 10.0
 
 
@@ -62,8 +68,8 @@ def forecast(
         return Demand()
     longest_s = min(SPANS_S[-1], max(_SHORTEST_LONG_S, memory_s))
     spans = [span_s for span_s in SPANS_S if span_s < longest_s]
-    long = seen.steady(longest_s)
-    level = max([long, *(seen.sure(span_s) for span_s in spans)])
+    steady_s = next((s for s in (longest_s, *reversed(spans)) if not seen.has_fallen(s)), spans[0])
+    level = max(seen.steady(steady_s), *(seen.sure(s) for s in spans if s <= steady_s))
     carried = min(seen.carried_on(horizon_s), MOST_CARRIED * level)
     expected = max(level, carried)
     noise = NOISE_SIGMAS * seen.sigma(expected, max(horizon_s, _SHORT_S))
@@ -95,7 +101,8 @@ class _Offered:
         self.slices = fleet.slices
         self._prompt_tokens = max(1.0, workload.prompt_mean)
         # A sum of random prompts varies more than a count of requests does.
-        self._dispersion = min(_MOST_DISPERSION, 1.0 + workload.prompt_cv2)
+        by_prompts = 1.0 + workload.prompt_cv2
+        self._dispersion = min(_MOST_DISPERSION, max(by_prompts, self._clustering()))
 
     @property
     def dispersion(self) -> float:
@@ -127,6 +134,15 @@ class _Offered:
         covered_s = sum(window.length_s for window in self._within(span_s))
         return self.rate(span_s) if covered_s >= span_s / 2 else self.sure(span_s)
 
+    def has_fallen(self, span_s: float) -> bool:
+        """Whether a newer stretch proves that the rate of a long one is no longer offered."""
+        rate = self.rate(span_s)
+        return any(
+            self.rate(newer_s) + FALL_SIGMAS * self.sigma(rate, newer_s) < rate
+            for newer_s in SPANS_S
+            if _LEAST_FALL_S <= newer_s < span_s
+        )
+
     def surges(self, span_s: float) -> bool:
         """Whether chance does not explain the newest stretch by what came before it."""
         before = self._within(_SHORTEST_LONG_S - span_s, span_s)
@@ -141,7 +157,8 @@ class _Offered:
         """The line through the last minutes, as far ahead as the horizon; what it proves.
 
         Least squares over time, a slice weighing as much as it is long: the mean and the slope
-        are independent, so the variance of the value ahead is the sum of theirs.
+        are independent, so the variance of the value ahead is the sum of theirs. What is no
+        line, a step for one, is not carried on.
         """
         slices = self._within(_SLOPE_S)
         length_s = sum(window.length_s for window in slices)
@@ -151,9 +168,34 @@ class _Offered:
         middle_s = sum(_middle_s(w) * w.length_s for w in slices) / length_s
         moment = sum(w.length_s * (_middle_s(w) - middle_s) ** 2 for w in slices)
         lean = sum(self._requests(w) * (_middle_s(w) - middle_s) for w in slices)
-        slope, ahead_s = lean / moment, slices[-1].end_s + horizon_s - middle_s
+        slope = lean / moment
+        if not self._is_line(slices, lambda time_s: mean + slope * (time_s - middle_s)):
+            return 0.0
+        ahead_s = slices[-1].end_s + horizon_s - middle_s
         variance = self._dispersion * mean * (1.0 / length_s + ahead_s**2 / moment)
         return mean + slope * ahead_s - SURE_SIGMAS * sqrt(variance)
+
+    def _is_line(self, slices: Sequence[Window], line: Callable[[float], float]) -> bool:
+        """Whether chance explains how far half minutes lie off a line: the chi-squared test."""
+        parts = [slices[n : n + _LINE_PART] for n in range(0, len(slices), _LINE_PART)]
+        squares = 0.0
+        for part in parts:
+            length_s = sum(window.length_s for window in part)
+            expected = max(line(sum(map(_middle_s, part)) / len(part)), 1.0 / length_s)
+            squares += ((self._rate(part) - expected) / self.sigma(expected, length_s)) ** 2
+        degrees = max(1, len(parts) - 2)
+        return squares <= degrees + LINE_SIGMAS * sqrt(2.0 * degrees)
+
+    def _clustering(self) -> float:
+        """Index of dispersion of the slices' tokens, from the differences of neighbours.
+
+        So neither a trend nor a step counts as chance (von Neumann).
+        """
+        counts = [self._requests(window) for window in self.slices]
+        if len(counts) < _LEAST_SLICES or not sum(counts):
+            return 1.0
+        squares = sum((after - before) ** 2 for before, after in pairwise(counts))
+        return squares / (2 * (len(counts) - 1)) / (sum(counts) / len(counts))
 
     def _within(self, span_s: float, until_s: float = 0.0) -> list[Window]:
         """Slices that begin in a stretch that ends so many seconds ago."""

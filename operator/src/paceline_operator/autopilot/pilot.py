@@ -32,6 +32,7 @@ from paceline_operator.autopilot.replica_loop import REPLICA_EVERY_S
 from paceline_operator.autopilot.situation import Situation, understand
 
 EARLY_S = 0.5
+SURGE_EVERY_S = 5.0
 
 
 def step(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) -> Tick:
@@ -93,7 +94,8 @@ def _with_knobs(s: Situation, knobs: Outcome | None) -> Situation:
 
 
 def _replica_pass(s: Situation, *, feasible: bool) -> Outcome | None:
-    if not _due(s.memory.replica_at_s, REPLICA_EVERY_S, s.now_s):
+    every_s = SURGE_EVERY_S if s.demand.surging else REPLICA_EVERY_S
+    if not _due(s.memory.replica_at_s, every_s, s.now_s):
         return None
     return replica_loop.run(s, feasible=feasible)
 

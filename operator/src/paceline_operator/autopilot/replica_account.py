@@ -144,7 +144,7 @@ def _in(s: Situation, found: Need, limits: Limits, replicas: int) -> NextStep | 
     cooled_s = s.memory.scaled_in_at_s + IN_COOLDOWN_S
     ahead = peaks_ahead(s, s.memory)
     at_s, left = next(((at_s, n) for at_s, n in ahead if n < replicas), ahead[-1])
-    value = max(left, limits.lower, replicas - max(1, replicas // IN_SHARE))
+    value = max(left, limits.lower, replicas - max(1, round(replicas / IN_SHARE)))
     earliest_s = max(s.now_s, cooled_s, at_s)
     return NextStep(
         action=Action.SCALE_IN,

@@ -11,6 +11,7 @@ from paceline_operator.autopilot import (
     replica_limits,
     restraint,
 )
+from paceline_operator.autopilot.capacity_evidence import corrected
 from paceline_operator.autopilot.decision import (
     Knob,
     Reason,
@@ -23,7 +24,7 @@ from paceline_operator.autopilot.move import Move, Outcome
 from paceline_operator.autopilot.recommendation import interrupted, peak, recorded
 from paceline_operator.autopilot.replica_account import IN_SHARE, OUT_WINDOW_S
 from paceline_operator.autopilot.replica_limits import Limits
-from paceline_operator.autopilot.replica_need import Need, coming, corrected, need
+from paceline_operator.autopilot.replica_need import Need, coming, need
 from paceline_operator.autopilot.restraint import Restraint
 from paceline_operator.autopilot.scale_in_guard import forbidden_in, half_blind
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
@@ -44,7 +45,7 @@ def run(s: Situation, *, feasible: bool) -> Outcome:
     if certain is not None:
         return _settled(s, certain, memory, None, limits)
     found = need(s, feasible=feasible)
-    memory = recorded(s, corrected(s, found), limits.recorded(found.keep))
+    memory = recorded(s, corrected(s), limits.recorded(found.keep))
     if half_blind(s):
         memory = interrupted(memory)
     memory = replace(memory, replica_at_s=s.now_s)
@@ -119,7 +120,7 @@ def _inwards(s: Situation, found: Need, limits: Limits) -> Move:
     if lowest >= now:
         text = f"{keep} of {now} replicas would do, but {lowest} were needed in the down window."
         return _hold(s, Reason.DOWN_WINDOW, text)
-    after = max(lowest, now - max(1, now // IN_SHARE))
+    after = max(lowest, now - max(1, round(now / IN_SHARE)))
     memory = replace(s.memory, scaled_in_at_s=s.now_s)
     text = f"Replicas {now} -> {after}: {found.message}"
     return _move(s, after, Reason.DEMAND_LOW, text, memory=memory)

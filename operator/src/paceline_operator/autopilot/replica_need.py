@@ -8,24 +8,17 @@ from math import ceil
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot import phrases
 from paceline_operator.autopilot.arbitration import Cause
-from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
+from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure
 from paceline_operator.autopilot.capacity import Bound
 from paceline_operator.autopilot.decision import Reason
-from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
 
-HEADROOM = 0.90
-DOWN_INFLATION = 1.15
+HEADROOM = 1.0
+DOWN_INFLATION = 1.1
 SHORTEST_DRAIN_S = 30.0
-FACTOR_STEP = 0.9
-FACTOR_RECOVERY = 1.02
-LEAST_FACTOR = 0.3
-MOST_FACTOR = 1.5
-FULL_USE = 0.85
-FACTOR_WINDOW_S = 120.0
-FACTOR_EVERY_S = 30.0
 LEAST_RPS = 0.001
 _QUIET_WINDOW_S = 10.0
+_KNOWN_WINDOW_S = 45.0
 _BESIDE_EACH_OTHER = 1.5
 _ONE_MORE_FOR_QUEUE = (
     "First tokens, or whole answers, come too late and the budget can do no more: one more replica."
@@ -75,46 +68,6 @@ def coming(s: Situation) -> bool:
     existing = sum(not pod.draining for pod in s.fleet.pods)
     ordered_lately = s.now_s - s.memory.scaled_out_at_s <= 2 * s.cold_start_s
     return existing < s.fleet.desired_replicas and ordered_lately
-
-
-def corrected(s: Situation, found: Need) -> Memory:
-    """Slow feedback on the predicted capacity.
-
-    It falls while TTFT is missed although the model says that demand fits and no queue is
-    left from before, and comes back while objectives hold under real load. Above 1 it only goes
-    where replicas are used in full and half of the allowed misses, or more, are left over: the
-    model takes arrivals of one replica for random, and a router that knows them makes them less
-    so.
-    """
-    memory, rps = s.memory, found.capacity_rps
-    if rps is None or coming(s) or s.now_s - memory.capacity_factor_at_s < FACTOR_EVERY_S:
-        return memory
-    use = s.demand.now_rps / max(1e-9, rps * max(1, len(s.fleet.serving)))
-    factor = memory.capacity_factor
-    if s.ttft_wants_capacity and use < 1.0 and not _queue_left(s):
-        factor = max(LEAST_FACTOR, factor * FACTOR_STEP)
-    elif s.ttft_wants_capacity:
-        return memory
-    elif use > 0.5 and factor < 1.0:
-        factor = min(1.0, factor * FACTOR_RECOVERY)
-    elif use > FULL_USE and _spare_misses(s):
-        factor = min(MOST_FACTOR, factor * FACTOR_RECOVERY)
-    if factor == memory.capacity_factor:
-        return memory
-    return replace(memory, capacity_factor=factor, capacity_factor_at_s=s.now_s)
-
-
-def _spare_misses(s: Situation) -> bool:
-    """Whether it is proven that at most half of the misses that each target allows are made."""
-    lately = s.fleet.last(FACTOR_WINDOW_S)
-    for objective in s.policy.of_metric(SloMetric.TTFT):
-        found = measure(objective, lately)
-        if found.attainment is None:
-            return False
-        least = wilson(found.attainment, found.samples)[0]
-        if least < (1.0 + objective.share) / 2:
-            return False
-    return True
 
 
 def _feed_forward(s: Situation) -> Need:
@@ -176,7 +129,7 @@ def _feedback(s: Situation, *, feasible: bool) -> tuple[Reason, str] | None:
     squeezed = s.memory.squeezed_seqs is not None
     if feasible and squeezed and len(s.fleet.serving) <= s.memory.squeezed_replicas:
         return Reason.ITL_DECODE_BOUND, _ONE_MORE_TO_DECODE
-    if s.since_capacity.length_s < _QUIET_WINDOW_S:
+    if s.since_capacity.length_s < (_QUIET_WINDOW_S if s.capacity is None else _KNOWN_WINDOW_S):
         return None
     if feasible and s.cause is Cause.DECODE and s.stance.out_now and _fewer_rows_help(s):
         return Reason.ITL_DECODE_BOUND, _ONE_MORE_TO_DECODE
@@ -215,7 +168,3 @@ def _budget_exhausted(s: Situation) -> bool:
     if s.knobs.max_num_batched_tokens >= 0.9 * s.cap_or_floor:
         return s.now_s - s.memory.raised_at_s >= REPLICA_EVERY_S
     return not s.model_trusted
-
-
-def _queue_left(s: Situation) -> bool:
-    return backlog_rps(s) > 0

@@ -172,8 +172,12 @@ class Situation:
 
         Until then requests that waited for it still count as late.
         """
+        return self.fleet.since(self.capacity_since_s(RECENT_S))
+
+    def capacity_since_s(self, longest_s: float) -> float:
+        """Since when the fleet serves as it does now, `longest_s` before now at the earliest."""
         ready = [(p.ready_since_s or 0.0) + SETTLE_S for p in self.fleet.serving]
-        return self.fleet.since(max([self._newest_s - RECENT_S, *ready]))
+        return max([self._newest_s - longest_s, *ready])
 
     @property
     def _newest_s(self) -> float:
@@ -269,8 +273,7 @@ class Situation:
 
         Of what can be met: a target that nothing meets says nothing about the right size.
         """
-        ttft_ms, itl_ms = self.attainable
-        terms = replace(self.terms(budget), ttft_ms=ttft_ms, itl_ms=itl_ms)
+        terms = self._attainable_terms(budget)
         rps, limit = capacity_rps(self.plant, terms)
         factor = self.memory.capacity_factor
         if factor <= 1.0 or limit is not Bound.TTFT:
@@ -278,6 +281,18 @@ class Situation:
         # Only the wait for a first token is an estimate that may be too careful.
         most, other = capacity_rps(self.plant, replace(terms, ttft_ms=None))
         return (rps * factor, limit) if rps * factor < most else (most, other)
+
+    @cached_property
+    def uncorrected_rps(self) -> float | None:
+        """What the model alone says of one replica at the budget in force; None while unknown."""
+        budget = self.knobs.max_num_batched_tokens
+        if self.plant.uncertainty(budget) > RELIABLE_SD:
+            return None
+        return capacity_rps(self.plant, self._attainable_terms(budget))[0]
+
+    def _attainable_terms(self, budget: int) -> Terms:
+        ttft_ms, itl_ms = self.attainable
+        return replace(self.terms(budget), ttft_ms=ttft_ms, itl_ms=itl_ms)
 
     @cached_property
     def overload(self) -> tuple[float, float] | None:

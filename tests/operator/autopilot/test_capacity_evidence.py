@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from paceline_operator.autopilot.capacity import Bound
+from paceline_operator.autopilot.capacity_evidence import MOST_FACTOR, RAISE_STEP, corrected
 from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.replica_need import MOST_FACTOR, corrected, need
 from paceline_operator.autopilot.situation import Situation, understand
 from paceline_operator.autopilot.window import Counter, SloCounts, slo_key
 from tests.operator.autopilot.build import TTFT, auto, fleet, window
@@ -45,7 +45,7 @@ def served(
 
 
 def after(s: Situation) -> float:
-    return corrected(s, need(s, feasible=True)).capacity_factor
+    return corrected(s).capacity_factor
 
 
 def capacity_rps() -> float:
@@ -59,11 +59,13 @@ def capacity_rps() -> float:
     ("use", "good", "factor", "direction"),
     [
         (0.95, 1.00, 1.0, "up"),
-        (0.95, 0.96, 1.0, "same"),  # objective held, but most of its misses are used
+        (0.95, 0.975, 1.0, "same"),  # half of the allowed misses: what is aimed at
+        (0.95, 0.95, 1.0, "down"),  # the objective is held, but nothing is left of its misses
         (0.60, 1.00, 1.0, "same"),  # replicas half idle prove nothing
         (0.95, 0.80, 1.0, "down"),
-        (0.60, 1.00, 0.8, "up"),  # a former cut is forgotten under any real load
-        (0.30, 1.00, 0.8, "same"),
+        (0.30, 0.80, 1.0, "same"),  # late on an idle replica: not by the load
+        (0.85, 1.00, 0.8, "up"),
+        (0.60, 1.00, 0.8, "same"),
     ],
 )
 def test_the_factor_follows_what_first_tokens_prove(
@@ -77,6 +79,14 @@ def test_the_factor_follows_what_first_tokens_prove(
 def test_a_queue_from_before_is_no_fault_of_the_model() -> None:
     s = served(2 * 0.9 * capacity_rps(), 0.5, waiting=500)
     assert after(s) == 1.0
+
+
+def test_it_falls_at_once_to_what_was_measured_and_rises_in_steps() -> None:
+    """Late shares grow by e^4.5 where the rate doubles, so 20 % late is 46 % too much."""
+    late = served(2 * 0.95 * capacity_rps(), 0.80)
+    assert 0.45 < after(late) / 0.95 < 0.60
+    early = served(2 * 0.95 * capacity_rps(), 1.0)
+    assert after(early) == pytest.approx(RAISE_STEP)
 
 
 def test_it_is_bounded() -> None:

@@ -1,0 +1,130 @@
+"""What measured first tokens say of the capacity that the model predicts.
+
+Near its limit the share of late first tokens of a replica grows about exponentially with the
+rate it carries, so a share measured at one rate tells where it will be what the objective
+allows, not far from there. Measured on simulated fleets of 2 to 7 replicas with least
+connections (docs/autopilot.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import log
+
+from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
+from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.replica_need import backlog_rps, coming
+from paceline_operator.autopilot.situation import Situation
+from paceline_operator.autopilot.window import Counter, Window
+
+AIM = 0.5
+"""Share of the allowed misses that a fleet in a steady state should make."""
+GROWTH = 4.5
+"""By how much the logarithm of the late share grows where the rate doubles."""
+FARTHEST = 1.35
+"""How far above a rate that was measured capacity may be taken for proven."""
+LEAST_FACTOR = 0.3
+MOST_FACTOR = 1.5
+RAISE_STEP = 1.05
+BUSY = 0.5
+"""Who is late on a replica that carries less than this of what it should is not late by the load.
+"""
+EVERY_S = 30.0
+WINDOW_S = 300.0
+SHORTEST_S = 60.0
+STEADY = 0.25
+_CLUSTER = 2.0
+"""Requests that are late together count as one: a queue makes all late who stand in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Between which figures the capacity of one replica lies.
+
+    Attributes:
+        least_rps: It carries so much at least.
+        most_rps: It carries no more; infinite where nothing says so.
+    """
+
+    least_rps: float
+    most_rps: float
+
+
+def corrected(s: Situation) -> Memory:
+    """The memory with the factor on the predicted capacity that the evidence asks for.
+
+    The prediction is kept where the evidence allows it. It falls at once to what was measured
+    and rises in small steps, each of which new evidence has to bear. Nothing is learned of a
+    capacity that is changing, or while a queue from before drains.
+    """
+    memory = s.memory
+    if s.now_s - memory.capacity_factor_at_s < EVERY_S or coming(s) or backlog_rps(s) > 0:
+        return memory
+    found, predicted_rps = evidence(s), s.uncorrected_rps
+    if found is None or not predicted_rps:
+        return memory
+    factor = min(
+        max(memory.capacity_factor, found.least_rps / predicted_rps),
+        RAISE_STEP * memory.capacity_factor,
+    )
+    if found.most_rps > BUSY * predicted_rps:
+        factor = min(factor, found.most_rps / predicted_rps)
+    factor = min(MOST_FACTOR, max(LEAST_FACTOR, factor))
+    return replace(memory, capacity_factor=factor, capacity_factor_at_s=s.now_s)
+
+
+def evidence(s: Situation) -> Evidence | None:
+    """What the time since the last change of capacity proves; None where it proves nothing."""
+    window = _steady(s)
+    if window is None or s.attainable[0] is None:
+        return None
+    rps = _rate(s, window) / len(s.fleet.serving)
+    bounds = list(_bounds(s, window, rps))
+    if not bounds or not rps:
+        return None
+    return Evidence(
+        least_rps=min(each.least_rps for each in bounds),
+        most_rps=min(each.most_rps for each in bounds),
+    )
+
+
+def _bounds(s: Situation, window: Window, rps: float) -> Iterator[Evidence]:
+    for objective in s.policy.of_metric(SloMetric.TTFT):
+        found = measure(objective, window)
+        if found.attainment is not None and found.samples >= ENOUGH_SAMPLES:
+            yield _bound(objective, found.attainment, found.samples, rps)
+
+
+def _bound(objective: Objective, attainment: float, samples: int, rps: float) -> Evidence:
+    aim = AIM * (1.0 - objective.share)
+    lowest, highest = wilson(attainment, samples / _CLUSTER)
+    surely = rps * _reach(aim, 1.0 - lowest)
+    perhaps = _reach(aim, 1.0 - highest)
+    # At a light load who is late is late by chance, not by the load.
+    return Evidence(least_rps=surely, most_rps=rps * perhaps if perhaps < 1.0 else float("inf"))
+
+
+def _reach(aim: float, late: float) -> float:
+    """How many times the present rate brings the late share to the aim."""
+    reach = 1.0 + log(aim / max(late, 1e-9)) / GROWTH
+    return min(FARTHEST, max(LEAST_FACTOR, reach))
+
+
+def _steady(s: Situation) -> Window | None:
+    """Measurements since fleet and knobs are what they are, while the load was about the same."""
+    moved_s = max(s.memory.lowered_at_s, s.memory.raised_at_s)
+    window = s.fleet.since(max(s.capacity_since_s(WINDOW_S), moved_s))
+    if window.length_s < SHORTEST_S or not s.fleet.serving:
+        return None
+    rate = _rate(s, window)
+    now = s.demand.now_rps
+    return window if abs(now - rate) <= STEADY * rate else None
+
+
+def _rate(s: Situation, window: Window) -> float:
+    """Requests of the mean size per second that were offered."""
+    offered = window.rate(Counter.PROMPT_TOKENS_RECEIVED)
+    return offered / max(1.0, s.plant.workload.prompt_mean)
