@@ -43,7 +43,7 @@ def test_a_step_counts_at_once_for_what_it_proves() -> None:
     # 150 requests in 5 s; the slices differ by 20 once, so they vary 8.1 times as chance would.
     spread = (found.dispersion * 30.0 / 5.0) ** 0.5
     assert found.dispersion == pytest.approx(100.0**2 / (2 * 23) / (5 * 260.0 / 24), rel=1e-3)
-    assert found.now_rps == pytest.approx(max(30.0 - 2.5 * spread, 10.0 + 20.0 / 6.0), rel=0.1)
+    assert found.now_rps == pytest.approx(30.0 - spread, rel=1e-3)
     later = expected(*[10.0] * 21, *[30.0] * 3)
     assert found.forecast_rps < later.forecast_rps < 31.0
 

@@ -16,6 +16,8 @@ SPANS_S = (5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0)
 knows best what is steady."""
 SURE_SIGMAS = 2.5
 """A rate counts for as much as it is at least, 99 times in 100: many stretches are looked at."""
+KNOWN_SIGMAS = 1.0
+"""The same for a stretch that is known to lie above what came before it."""
 SURGE_SIGMAS = 3.0
 FALL_SIGMAS = 3.0
 LINE_SIGMAS = 3.0
@@ -118,13 +120,14 @@ class _Offered:
         return sqrt(self._dispersion * rps / span_s)
 
     def sure(self, span_s: float) -> float:
-        """What the rate of the newest stretch proves."""
+        """What the rate of the newest stretch proves: more where it is no chance that it is high."""
         slices = self._within(span_s)
         length_s = sum(window.length_s for window in slices)
         if not length_s:
             return 0.0
         found = self._rate(slices)
-        return max(0.0, found - SURE_SIGMAS * self.sigma(found, length_s))
+        sigmas = KNOWN_SIGMAS if self.surges(span_s) else SURE_SIGMAS
+        return max(0.0, found - sigmas * self.sigma(found, length_s))
 
     def steady(self, span_s: float) -> float:
         """The rate over a long stretch; only what it proves while less than half of it was seen.
