@@ -51,7 +51,7 @@ class Both:
             int(limits["tokens"]),
             max_kv_tokens=limits["kv"],
             queue_limit=queue_limit(QueueRule.SLO if slos else max_queue_s, board),
-            prefill_rate=self.rate,
+            first_rate=self.rate,
             clock=lambda: self.now_s,
         )
         config = EngineConfig(
@@ -96,7 +96,7 @@ class Both:
     def end(self, sequence: Sequence) -> None:
         ticket = self.served.pop(sequence, None) or self.waiting.pop(sequence)
         ticket.end(3)
-        self.simulated.end(sequence, self.now_s)
+        self.simulated.end(sequence)
 
     def step(self, tokens: int, rows: int, seconds: float) -> None:
         self.rate.add(StepStats("mixed", seconds, tokens, rows, 0, 0, False, 0, 0))

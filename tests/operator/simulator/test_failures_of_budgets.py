@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
+from paceline_operator.autopilot.capacity_evidence import LEAST_FACTOR, MOST_FACTOR
 from paceline_operator.autopilot.decision import Knob, Reason
 from paceline_operator.autopilot.knob_loop import MOST_MARGIN
 from paceline_operator.autopilot.ladder import RUNG_SHARE
 from paceline_operator.autopilot.plant import TRUSTED_SD, build_plant
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.prior import prior_of
-from paceline_operator.autopilot.replica_need import LEAST_FACTOR, MOST_FACTOR
 from paceline_operator.autopilot.workload import observe
 from paceline_operator.simulator.fleet.faults import PushesLost, StepsSlower, ValuesKept
 from paceline_operator.simulator.loads.rates import Constant

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import inf
 
 from paceline_engine.request import Tier
-from paceline_engine.server.drain_rate import retry_after_s
+from paceline_engine.server.drain_rate import DrainRate, retry_after_s
 from paceline_engine.server.errors import OverloadedError
 from paceline_engine.server.level import Level
 from paceline_engine.server.prefill_rate import PrefillRate
@@ -45,7 +45,8 @@ class Admission:
             while nothing else waits.
         max_kv_tokens: KV tokens that admitted requests may come to need, prompt and output.
         queue_limit: Wait that a call may have before it, by the measured drain.
-        prefill_rate: How fast prompts are computed, known before anything has drained.
+        first_rate: How fast prompts are computed, which stands for the drain until that was
+            measured, and how long they were worked on.
         tenant_weights: Of tenants, where they are not 1, whose callers may not take all places;
             None where all callers are one tenant.
         clock: Monotonic seconds.
@@ -58,7 +59,7 @@ class Admission:
         *,
         max_kv_tokens: float = inf,
         queue_limit: QueueLimit | None = None,
-        prefill_rate: PrefillRate | None = None,
+        first_rate: PrefillRate | None = None,
         tenant_weights: Mapping[str, float] | None = None,
         clock: Callable[[], float],
     ) -> None:
@@ -71,7 +72,9 @@ class Admission:
         for level in (self._requests, self._tokens, self._kv):
             level.weights = tenant_weights
         self._queue_limit = queue_limit
-        self._prefill_rate = prefill_rate
+        self._first_rate = first_rate
+        if first_rate is not None:
+            self._tokens.drain = DrainRate(worked_s=lambda: first_rate.worked_s)
         self._mean_output = FIRST_OUTPUT_TOKENS / 2
 
     @property
@@ -123,7 +126,6 @@ class Admission:
         self._requests.add(tier, needs.requests, now_s, tenant)
         self._tokens.add(tier, needs.prompt_tokens, now_s, tenant)
         self._kv.add(tier, needs.kv_tokens, now_s, tenant)
-        self._note_waiting(now_s)
         return [ticket for ask in asks for ticket in self._tickets(ask, tier, tenant)]
 
     def projected_queue_s(self, tier: Tier) -> float | None:
@@ -133,43 +135,24 @@ class Admission:
         which none of those ahead has been served: no rate tells when a seat that others hold
         for long outputs becomes free.
         """
-        ahead = self._ahead(tier)
+        used = self._tokens.used
+        ahead = self._tokens.total if tier is Tier.BATCH else used[Tier.INTERACTIVE]
         now_s = self._clock()
         if not ahead:
             return 0.0
-        per_second = self._leaving_per_second(tier, now_s)
+        per_second = self._tokens.drain.per_second(now_s)
+        if per_second is None and self._first_rate is not None:
+            per_second = self._first_rate.per_second()
         if per_second is None:
             return None
         work_s = ahead / per_second if per_second else LONGEST_QUEUE_S
         return min(LONGEST_QUEUE_S, max(work_s, self._tokens.waited_s(tier, now_s)))
-
-    def _leaving_per_second(self, tier: Tier, now_s: float) -> float | None:
-        """Prompt tokens that leave the queue; None while nothing tells.
-
-        The drain tells of prompts found in the cache, but only at first tokens, and so takes the
-        time of a long prompt for a queue that stands still; steps tell of what is under way.
-        """
-        drained, steps = self._tokens.drain.per_second(now_s), self._prefill_rate
-        if steps is None:
-            return drained
-        return max(drained or 0.0, steps.per_second() * steps.shares[tier].at(now_s))
-
-    def _ahead(self, tier: Tier) -> int:
-        """Prompt tokens that a call of a tier comes after."""
-        used = self._tokens.used
-        return self._tokens.total if tier is Tier.BATCH else used[Tier.INTERACTIVE]
-
-    def _note_waiting(self, now_s: float) -> None:
-        if self._prefill_rate is not None:
-            for tier, share in self._prefill_rate.shares.items():
-                share.waits(now_s, something=self._ahead(tier) > 0)
 
     def started(self, ticket: Ticket, *, served: bool) -> None:
         """A ticket's request waits no more."""
         now_s = self._clock()
         self._requests.remove(ticket.tier, 1, now_s, ticket.tenant, served=served)
         self._tokens.remove(ticket.tier, ticket.prompt_tokens, now_s, ticket.tenant, served=served)
-        self._note_waiting(now_s)
 
     def ended(self, ticket: Ticket, output_tokens: int | None) -> None:
         """A ticket's request is over."""

@@ -165,7 +165,7 @@ def _admission(
     settings: ServerSettings,
     config: EngineConfig,
     board: SloBoard,
-    prefill_rate: PrefillRate,
+    first_rate: PrefillRate,
     clock: Callable[[], float],
 ) -> Admission:
     return Admission(
@@ -173,7 +173,7 @@ def _admission(
         settings.max_queued_tokens,
         max_kv_tokens=settings.max_projected_kv * config.kv_capacity_tokens,
         queue_limit=queue_limit(settings.max_queue_seconds, board),
-        prefill_rate=prefill_rate,
+        first_rate=first_rate,
         tenant_weights=dict(config.tenant_weights) if settings.trust_tenant_header else None,
         clock=clock,
     )

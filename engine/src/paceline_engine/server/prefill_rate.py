@@ -14,8 +14,6 @@ from typing import Final
 
 from paceline_engine.config import StepTimeLaw
 from paceline_engine.message import StepStats
-from paceline_engine.request import Tier
-from paceline_engine.server.computing_share import ComputingShare
 
 MEMORY_S: Final = 10.0
 GUESSED_STEP_S: Final = 1.0
@@ -30,12 +28,11 @@ class PrefillRate:
         law: Of a simulated device: what nobody need guess.
 
     Attributes:
-        shares: Of the time in which something is ahead of a call of a tier, that in which such
-            steps run.
+        worked_s: Seconds of all steps that computed a part of a prompt.
     """
 
     def __init__(self, budget: Callable[[], int], law: StepTimeLaw | None = None) -> None:
-        self.shares = {tier: ComputingShare() for tier in Tier}
+        self.worked_s = 0.0
         self._budget = budget
         self._law = law
         self._tokens = 0.0
@@ -51,8 +48,7 @@ class PrefillRate:
         """A step has run; those without a part of a prompt tell nothing."""
         if not step.prefill_tokens or step.duration_s <= 0:
             return
-        for share in self.shares.values():
-            share.computed(step.duration_s)
+        self.worked_s += step.duration_s
         kept = exp(-step.duration_s / MEMORY_S)
         room = max(step.prefill_tokens, self._budget() - step.decode_rows)
         self._tokens = self._tokens * kept + step.prefill_tokens

@@ -40,7 +40,7 @@ class Entrance:
         self._requests = 0
         self._tokens = [0, 0]
         self._kv_tokens = 0
-        self._drain = DrainRate()
+        self._drain = DrainRate(self._worked_s)
         self._stood_since_s = [0.0, 0.0]
 
     def refusal(self, sequence: Sequence, budget: int, now_s: float) -> str | None:
@@ -75,7 +75,6 @@ class Entrance:
         self._kv_tokens += sequence.max_total
         if self.rate is not None:
             self._drain.came(sequence.prompt, now_s)
-            self._note_waiting(now_s)
 
     def start(self, sequence: Sequence, now_s: float) -> None:
         """A request got its first token: it waits no more."""
@@ -83,37 +82,31 @@ class Entrance:
         self._stood_since_s[sequence.tier] = now_s
         if self.rate is not None:
             self._drain.left(sequence.prompt, now_s)
-            self._note_waiting(now_s)
 
-    def end(self, sequence: Sequence, now_s: float) -> None:
+    def end(self, sequence: Sequence) -> None:
         """A request is over."""
         self._kv_tokens -= sequence.max_total
         if sequence.served.first_s is None:
             self._leave(sequence)
             self._drain.gone(sequence.prompt)
-            self._note_waiting(now_s)
+
+    def _worked_s(self) -> float:
+        return 0.0 if self.rate is None else self.rate.worked_s
 
     def _leave(self, sequence: Sequence) -> None:
         self._requests -= 1
         self._tokens[sequence.tier] -= sequence.prompt
 
-    def _ahead(self, tier: int) -> int:
-        """Prompt tokens that a request of a tier comes after."""
-        return self._tokens[tier] if tier == INTERACTIVE_TIER else sum(self._tokens)
-
-    def _note_waiting(self, now_s: float) -> None:
-        if self.rate is not None:
-            for tier, share in enumerate(self.rate.shares):
-                share.waits(now_s, something=self._ahead(tier) > 0)
-
     def _waits_too_long(self, tier: int, budget: int, now_s: float) -> bool:
-        """Whether a request of a tier would wait longer than it may, by drain and steps."""
+        """Whether a request of a tier would wait longer than it may, by the measured drain."""
         limit_s, rate = self._longest_waits_s[tier], self.rate
-        ahead = self._ahead(tier)
+        interactive = self._tokens[INTERACTIVE_TIER]
+        ahead = interactive if tier == INTERACTIVE_TIER else sum(self._tokens)
         if limit_s is None or rate is None or not ahead:
             return False
-        drained = self._drain.per_second(now_s) or 0.0
-        per_second = max(drained, rate.per_second(budget) * rate.shares[tier].at(now_s))
+        per_second = self._drain.per_second(now_s)
+        if per_second is None:
+            per_second = rate.per_second(budget)
         work_s = ahead / per_second if per_second else LONGEST_QUEUE_S
         wait_s = min(LONGEST_QUEUE_S, max(work_s, self._stood_s(tier, now_s)))
         return wait_s > limit_s

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import exp
 
-from paceline_operator.simulator.engine.computing_share import ComputingShare
 from paceline_operator.simulator.engine.drain_rate import MEMORY_S
 from paceline_operator.simulator.law import StepTime
 
@@ -19,12 +18,11 @@ class PrefillRate:
         law: For the guess.
 
     Attributes:
-        shares: By tier: of the time in which something is ahead of a request, that in which
-            such steps run.
+        worked_s: Seconds of all steps that computed a part of a prompt.
     """
 
     def __init__(self, law: StepTime) -> None:
-        self.shares = (ComputingShare(), ComputingShare())
+        self.worked_s = 0.0
         self._law = law
         self._tokens = 0.0
         self._room = 0.0
@@ -32,8 +30,7 @@ class PrefillRate:
 
     def add(self, prefill_tokens: int, decode_rows: int, seconds: float, budget: int) -> None:
         """A step with prefill has run, with such a budget in force."""
-        for share in self.shares:
-            share.computed(seconds)
+        self.worked_s += seconds
         kept = exp(-seconds / MEMORY_S)
         self._tokens = self._tokens * kept + prefill_tokens
         self._room = self._room * kept + max(prefill_tokens, budget - decode_rows)

@@ -117,7 +117,7 @@ class Streams:
         served.tokens = sequence.known - sequence.prompt
         served.last_s, served.ended_s = last_s, now_s
         del self.open[served.id]
-        self._entrance.end(sequence, now_s)
+        self._entrance.end(sequence)
         self._sink.ended(served, outcome)
 
     def _mark(self, sequence: Sequence, steps: int) -> None:
