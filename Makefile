@@ -17,10 +17,11 @@ LATER = @echo "$@: not built yet; it comes with a later issue" >&2; exit 1
 
 SERVING_TESTS := tests/engine/server tests/robust
 ENGINE_TESTS := tests/engine tests/bench --ignore=tests/engine/server \
-	--ignore=tests/bench/conformance --ignore=tests/bench/validation
+	--ignore=tests/bench/conformance --ignore=tests/bench/validation \
+	--ignore=tests/bench/test_simulator.py
 FLEETS_TESTS := tests/operator/reconcile
 OPERATOR_TESTS := tests/operator tests/contract tests/architecture tests/charts tests/e2e \
-	tests/bench/conformance tests/bench/validation \
+	tests/bench/conformance tests/bench/validation tests/bench/test_simulator.py \
 	--ignore=tests/operator/reconcile
 SUPPORT := $(wildcard tests/support/*.py)
 # What only the engine's tests use, and only its environment can check.

@@ -98,8 +98,8 @@ async def test_nobody_there(admin: EngineAdmin) -> None:
 async def test_a_step_time_is_kept_until_it_is_left_out(
     engine: EnginePod, admin: EngineAdmin
 ) -> None:
-    paced = replace(AGREED, knobs=replace(AGREED.knobs, step_time_target_ms=12.5), revision=4)
+    paced = replace(AGREED, knobs=replace(AGREED.knobs, step_time_target_ms=12.5), revision=8)
     answer = await admin.set_tunables(engine.ip, TOKEN, tunables.body(paced))
     assert answer.step_time_target_ms == 12.5
-    answer = await admin.set_tunables(engine.ip, TOKEN, tunables.body(replace(AGREED, revision=5)))
+    answer = await admin.set_tunables(engine.ip, TOKEN, tunables.body(replace(AGREED, revision=9)))
     assert (answer.step_time_target_ms, answer.effective) == (None, 512)

@@ -120,7 +120,7 @@ class _Offered:
         return sqrt(self._dispersion * rps / span_s)
 
     def sure(self, span_s: float) -> float:
-        """What the rate of the newest stretch proves: more where it is no chance that it is high."""
+        """What the rate of the newest stretch proves: more where chance does not explain it."""
         slices = self._within(span_s)
         length_s = sum(window.length_s for window in slices)
         if not length_s:
