@@ -17,7 +17,8 @@ knows best what is steady."""
 SURE_SIGMAS = 2.5
 """A rate counts for as much as it is at least, 99 times in 100: many stretches are looked at."""
 KNOWN_SIGMAS = 1.0
-"""The same for a stretch that is known to lie above what came before it."""
+"""The same for a stretch that lies `STEP_SIGMAS` above what came before it."""
+STEP_SIGMAS = 5.0
 SURGE_SIGMAS = 3.0
 FALL_SIGMAS = 3.0
 LINE_SIGMAS = 3.0
@@ -126,7 +127,7 @@ class _Offered:
         if not length_s:
             return 0.0
         found = self._rate(slices)
-        sigmas = KNOWN_SIGMAS if self.surges(span_s) else SURE_SIGMAS
+        sigmas = KNOWN_SIGMAS if self.surges(span_s, STEP_SIGMAS) else SURE_SIGMAS
         return max(0.0, found - sigmas * self.sigma(found, length_s))
 
     def steady(self, span_s: float) -> float:
@@ -146,7 +147,7 @@ class _Offered:
             if _LEAST_FALL_S <= newer_s < span_s
         )
 
-    def surges(self, span_s: float) -> bool:
+    def surges(self, span_s: float, sigmas: float = SURGE_SIGMAS) -> bool:
         """Whether chance does not explain the newest stretch by what came before it."""
         before = self._within(_SHORTEST_LONG_S - span_s, span_s)
         length_s = sum(window.length_s for window in before)
@@ -154,7 +155,7 @@ class _Offered:
             return False
         base = self._rate(before)
         spread = self.sigma(max(base, 1.0 / span_s), span_s)
-        return self.rate(span_s) > base + SURGE_SIGMAS * spread
+        return self.rate(span_s) > base + sigmas * spread
 
     def carried_on(self, horizon_s: float) -> float:
         """The line through the last minutes, as far ahead as the horizon; what it proves.
