@@ -223,8 +223,7 @@ def test_a_decision_about_replicas(moment: str, request: pytest.FixtureRequest) 
     f = decision["inputs"]
     assert f["capacityFactor"] <= 1.0
     assert f["capacityRps"] == pytest.approx(f["capacityFactor"] * capacity_rps(f), rel=2e-3)
-    usable = f["headroomShare"] * f["capacityRps"]
-    needed = max(1, ceil((f["forecastRps"] + f["backlogRps"]) / usable))
+    needed = max(1, ceil((f["forecastRps"] + f["backlogRps"]) / f["capacityRps"]))
     assert f["neededReplicas"] == needed
     waiting = max(f["waitingTokens"] / f["promptTokensMean"], f["waitingRequests"])
     queue = f["ttftTargetMs"] / 1e3 * f["capacityRps"] * f["servingPods"]
@@ -233,7 +232,7 @@ def test_a_decision_about_replicas(moment: str, request: pytest.FixtureRequest) 
     expected_rps = max(f["levelRps"], f["carriedRps"])
     sigma_rps = sqrt(f["dispersion"] * expected_rps / max(f["coldStartS"] + 15.0, 30.0))
     assert f["forecastRps"] == pytest.approx(expected_rps + sigma_rps, rel=1e-6)
-    assert f["keptReplicas"] == max(needed, ceil(1.15 * f["forecastRps"] / usable))
+    assert f["keptReplicas"] == max(needed, ceil(1.1 * f["forecastRps"] / f["capacityRps"]))
     if decision["action"] == "ScaleOut":
         most = f["replicas"] + max(4, f["replicas"])
         assert decision["after"] == min(needed, f["maxReplicas"], most)

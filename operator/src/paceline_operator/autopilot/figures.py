@@ -13,7 +13,7 @@ from paceline_operator.autopilot.law import Law
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.recommendation import down_window_s, peak
 from paceline_operator.autopilot.replica_limits import Limits
-from paceline_operator.autopilot.replica_need import HEADROOM, Need, backlog_rps
+from paceline_operator.autopilot.replica_need import Need, backlog_rps
 from paceline_operator.autopilot.situation import Situation
 
 
@@ -77,7 +77,6 @@ def of_replicas(s: Situation, found: Need | None, limits: Limits, memory: Memory
         "downWindowS": down_window_s(s),
         "peakReplicas": peak(memory),
         "capacityFactor": s.memory.capacity_factor,
-        "headroomShare": HEADROOM,
         **_requests(s),
     }
     if found is None:

@@ -18,7 +18,7 @@ from paceline_operator.autopilot.decision import (
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.recommendation import peak, peaks_ahead
 from paceline_operator.autopilot.replica_limits import Limits
-from paceline_operator.autopilot.replica_need import DOWN_INFLATION, HEADROOM, Need
+from paceline_operator.autopilot.replica_need import DOWN_INFLATION, Need
 from paceline_operator.autopilot.scale_in_guard import IN_COOLDOWN_S, forbidden_in
 from paceline_operator.autopilot.situation import SETTLE_S, Situation
 
@@ -89,14 +89,14 @@ def _why(
 def _load(s: Situation, found: Need, replicas: int) -> Inputs:
     if found.capacity_rps is None:
         return {}
-    holds = HEADROOM * found.capacity_rps * replicas
+    holds = found.capacity_rps * replicas
     return {"usableRps": holds, "useShare": s.demand.forecast_rps / max(1e-9, holds)}
 
 
 def _load_text(s: Situation, found: Need, replicas: int) -> str:
     if found.capacity_rps is None:
         return "the model cannot say what a replica holds"
-    holds = HEADROOM * found.capacity_rps * replicas
+    holds = found.capacity_rps * replicas
     return f"{phrases.rps(holds)} fit, {phrases.rps(s.demand.forecast_rps)} are expected"
 
 
@@ -123,7 +123,7 @@ def _out(s: Situation, found: Need, limits: Limits, replicas: int) -> NextStep |
         )
     if found.capacity_rps is None:
         return None
-    most = HEADROOM * found.capacity_rps * replicas
+    most = found.capacity_rps * replicas
     text = f"one more replica once more than {phrases.rps(most)} are expected"
     return NextStep(
         action=Action.SCALE_OUT,
@@ -201,7 +201,7 @@ def _floor(s: Situation, limits: Limits) -> NextStep:
 def _in_by_load(s: Situation, found: Need, replicas: int) -> NextStep | None:
     if found.capacity_rps is None:
         return None
-    most = HEADROOM * found.capacity_rps * (replicas - 1) / DOWN_INFLATION
+    most = found.capacity_rps * (replicas - 1) / DOWN_INFLATION
     text = f"one replica less once no more than {phrases.rps(most)} are expected"
     return NextStep(
         action=Action.SCALE_IN,

@@ -13,7 +13,6 @@ from paceline_operator.autopilot.capacity import Bound
 from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
 
-HEADROOM = 1.0
 DOWN_INFLATION = 1.1
 SHORTEST_DRAIN_S = 30.0
 LEAST_RPS = 0.001
@@ -83,11 +82,10 @@ def _feed_forward(s: Situation) -> Need:
     if rps <= LEAST_RPS:
         text = f"By the model no load at all fits within the objectives (bound by {limit})."
         return _unknown(now, Reason.INFEASIBLE, text)
-    usable = HEADROOM * rps
     demand = s.demand.forecast_rps
     backlog = backlog_rps(s)
-    forecast = max(1, ceil(demand / usable + s.lacking))
-    wanted = max(1, ceil((demand + backlog) / usable + s.lacking))
+    forecast = max(1, ceil(demand / rps + s.lacking))
+    wanted = max(1, ceil((demand + backlog) / rps + s.lacking))
     text = (
         f"{phrases.rps(demand)} expected, {phrases.rps(rps)} per replica at budget "
         f"{s.capacity_budget} (bound by {limit.value if limit else 'nothing'})"
@@ -99,7 +97,7 @@ def _feed_forward(s: Situation) -> Need:
     return Need(
         forecast=forecast,
         wanted=wanted,
-        keep=max(1, ceil(DOWN_INFLATION * demand / usable + s.lacking), wanted),
+        keep=max(1, ceil(DOWN_INFLATION * demand / rps + s.lacking), wanted),
         reason=Reason.BACKLOG_DRAIN if wanted > forecast else Reason.DEMAND_FORECAST,
         message=f"{text}: {phrases.counted(wanted, 'replica')} needed.",
         capacity_rps=rps,
