@@ -61,7 +61,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a label that is none": (
         {"metrics": {"prometheus": {"matchers": {"a-b": "c"}}}},
-        "metrics/prometheus/matchers",
+        "invalid propertyName 'a-b'",  # Helm names the wrong place of a property's name
     ),
     "an interval that leaves nothing fresh": (
         {"metrics": {"prometheus": {"intervalSeconds": 300}}},

@@ -110,6 +110,7 @@ def test_the_operator_reads_each_value_from_the_key_the_engine_gives_it() -> Non
         running_ceiling=41,
         step_time_target_ms=22.0,
         revision=7,
+        requested=10,
     )
 
 

@@ -1,8 +1,8 @@
 """What measured first tokens say of the capacity that the model predicts.
 
-Near its limit the share of late first tokens of a replica grows about exponentially with the
-rate it carries, so a share measured at one rate tells where it will be what the objective
-allows, not far from there. Measured on simulated fleets of 2 to 7 replicas with least
+Near its limit the share of late first tokens of a replica grows about as a power of the rate it
+carries, so a share measured at one rate tells where it will be what the objective allows, not
+far from there. Measured on simulated fleets of 2 to 7 replicas with least
 connections (docs/autopilot.md).
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import log
 
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
@@ -22,13 +21,14 @@ from paceline_operator.autopilot.window import Counter, Window
 
 AIM = 0.5
 """Share of the allowed misses that a fleet in a steady state should make."""
-GROWTH = 4.5
-"""By how much the logarithm of the late share grows where the rate doubles."""
+GROWTH = 4.7
+"""The power of the rate with which the late share grows."""
 FARTHEST = 1.35
 """How far above a rate that was measured capacity may be taken for proven."""
 LEAST_FACTOR = 0.3
 MOST_FACTOR = 1.5
 RAISE_STEP = 1.05
+RECOVERY = 1.02
 BUSY = 0.5
 """Who is late on a replica that carries less than this of what it should is not late by the load.
 """
@@ -67,13 +67,18 @@ def corrected(s: Situation) -> Memory:
     if found is None or not predicted_rps:
         return memory
     factor = min(
-        max(memory.capacity_factor, found.least_rps / predicted_rps),
+        max(_recovering(memory.capacity_factor), found.least_rps / predicted_rps),
         RAISE_STEP * memory.capacity_factor,
     )
     if found.most_rps > BUSY * predicted_rps:
         factor = min(factor, found.most_rps / predicted_rps)
     factor = min(MOST_FACTOR, max(LEAST_FACTOR, factor))
     return replace(memory, capacity_factor=factor, capacity_factor_at_s=s.now_s)
+
+
+def _recovering(factor: float) -> float:
+    """What lowered it is long ago where nothing that is measured now speaks for it."""
+    return min(1.0, RECOVERY * factor) if factor < 1.0 else factor
 
 
 def evidence(s: Situation) -> Evidence | None:
@@ -109,13 +114,13 @@ def _bound(objective: Objective, attainment: float, samples: int, rps: float) ->
 
 def _reach(aim: float, late: float) -> float:
     """How many times the present rate brings the late share to the aim."""
-    reach = 1.0 + log(aim / max(late, 1e-9)) / GROWTH
-    return min(FARTHEST, max(LEAST_FACTOR, reach))
+    return min(FARTHEST, (aim / max(late, 1e-9)) ** (1.0 / GROWTH))
 
 
 def _steady(s: Situation) -> Window | None:
     """Measurements since fleet and knobs are what they are, while the load was about the same."""
-    moved_s = max(s.memory.lowered_at_s, s.memory.raised_at_s)
+    memory = s.memory
+    moved_s = max(memory.lowered_at_s, memory.raised_at_s, memory.scaled_in_at_s)
     window = s.fleet.since(max(s.capacity_since_s(WINDOW_S), moved_s))
     if window.length_s < SHORTEST_S or not s.fleet.serving:
         return None

@@ -26,14 +26,15 @@ LATE = {slo_key(TTFT, "TTFT", 1000): SloCounts(good=10.0, bad=90.0)}
 
 
 def late_fleet() -> FleetObservation:
-    """First tokens are late, all else is calm."""
+    """First tokens are late for a minute, all else is calm."""
+    before = (replace(w, start_s=w.start_s - 30.0, end_s=w.end_s - 30.0) for w in learned())
     felt = tuple(
         replace(
             window,
             slo=LATE,
             histograms={**window.histograms, Latency.TTFT: histogram(3.0)},
         )
-        for window in learned()
+        for window in (*before, *learned())
     )
     return replace(fleet((pod(1), pod(2)), slices=felt), now_s=1000.0)
 
