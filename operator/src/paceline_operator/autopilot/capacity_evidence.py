@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import exp, log
 
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
@@ -114,7 +115,7 @@ def _bound(objective: Objective, attainment: float, samples: int, rps: float) ->
 
 def _reach(aim: float, late: float) -> float:
     """How many times the present rate brings the late share to the aim."""
-    return min(FARTHEST, (aim / max(late, 1e-9)) ** (1.0 / GROWTH))
+    return min(FARTHEST, exp(log(aim / max(late, 1e-9)) / GROWTH))
 
 
 def _steady(s: Situation) -> Window | None:
