@@ -126,5 +126,5 @@ def test_a_line_in_the_middle_needs_the_one_before(lines: list[str]) -> None:
 
 
 def test_another_answer_is_seen(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paceline_operator.autopilot.replica_need.HEADROOM", 0.5)
+    monkeypatch.setattr("paceline_operator.autopilot.replica_need.DOWN_INFLATION", 5.0)
     assert replayed(lines) != lines
