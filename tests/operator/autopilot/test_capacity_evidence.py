@@ -63,6 +63,7 @@ def capacity_rps() -> float:
         (0.95, 0.95, 1.0, "down"),  # the objective is held, but nothing is left of its misses
         (0.60, 1.00, 1.0, "same"),  # replicas half idle prove nothing
         (0.95, 0.80, 1.0, "down"),
+        (0.75, 0.40, 1.0, "down"),  # the worse the misses, the surer
         (0.30, 0.80, 1.0, "same"),  # late on an idle replica: not by the load
         (0.85, 1.00, 0.8, "up"),
         (0.60, 1.00, 0.8, "up"),  # nothing speaks for the cut any more

@@ -82,6 +82,23 @@ def test_a_fall_is_believed_once_it_is_proven() -> None:
     assert expected(*[20.0] * 57, *[5.0] * 3, memory_s=300.0).forecast_rps < 8
 
 
+@pytest.mark.parametrize("slice_s", [5.02, 7.0, 10.1, 15.02, 30.1, 61.0])
+def test_slices_of_any_length_tell_of_the_same_load(slice_s: float) -> None:
+    """A stretch shorter than a slice was not measured: nothing has fallen in it."""
+    count = int(300 / slice_s) + 1
+    slices = tuple(
+        window(
+            slice_s * n,
+            slice_s * (n + 1),
+            counters={Counter.PROMPT_TOKENS_RECEIVED: 1000.0 * slice_s},
+        )
+        for n in range(count)
+    )
+    found = forecast(fleet(slices=slices), WORK, horizon_s=30.0, memory_s=300.0)
+    assert found.now_rps == pytest.approx(10.0)
+    assert 10.0 < found.forecast_rps < 11.5
+
+
 def test_clustered_arrivals_prove_less() -> None:
     """Rates that swing from slice to slice: one more high one is nothing new."""
     swinging = [4.0, 16.0] * 30

@@ -18,7 +18,7 @@ from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.replica_need import backlog_rps, coming
 from paceline_operator.autopilot.situation import Situation
-from paceline_operator.autopilot.window import Counter, Window
+from paceline_operator.autopilot.window import Window
 
 AIM = 0.5
 """Share of the allowed misses that a fleet in a steady state should make."""
@@ -46,10 +46,12 @@ class Evidence:
     """Between which figures the capacity of one replica lies.
 
     Attributes:
+        rps: What it carried.
         least_rps: It carries so much at least.
         most_rps: It carries no more; infinite where nothing says so.
     """
 
+    rps: float
     least_rps: float
     most_rps: float
 
@@ -71,7 +73,7 @@ def corrected(s: Situation) -> Memory:
         max(_recovering(memory.capacity_factor), found.least_rps / predicted_rps),
         RAISE_STEP * memory.capacity_factor,
     )
-    if found.most_rps > BUSY * predicted_rps:
+    if found.rps > BUSY * predicted_rps:
         factor = min(factor, found.most_rps / predicted_rps)
     factor = min(MOST_FACTOR, max(LEAST_FACTOR, factor))
     return replace(memory, capacity_factor=factor, capacity_factor_at_s=s.now_s)
@@ -92,6 +94,7 @@ def evidence(s: Situation) -> Evidence | None:
     if not bounds or not rps:
         return None
     return Evidence(
+        rps=rps,
         least_rps=min(each.least_rps for each in bounds),
         most_rps=min(each.most_rps for each in bounds),
     )
@@ -110,7 +113,8 @@ def _bound(objective: Objective, attainment: float, samples: int, rps: float) ->
     surely = rps * _reach(aim, 1.0 - lowest)
     perhaps = _reach(aim, 1.0 - highest)
     # At a light load who is late is late by chance, not by the load.
-    return Evidence(least_rps=surely, most_rps=rps * perhaps if perhaps < 1.0 else float("inf"))
+    most_rps = rps * perhaps if perhaps < 1.0 else float("inf")
+    return Evidence(rps=rps, least_rps=surely, most_rps=most_rps)
 
 
 def _reach(aim: float, late: float) -> float:
@@ -125,12 +129,11 @@ def _steady(s: Situation) -> Window | None:
     window = s.fleet.since(max(s.capacity_since_s(WINDOW_S), moved_s))
     if window.length_s < SHORTEST_S or not s.fleet.serving:
         return None
-    rate = _rate(s, window)
-    now = s.demand.now_rps
+    rate, now = _rate(s, window), s.demand.now_rps
     return window if abs(now - rate) <= STEADY * rate else None
 
 
 def _rate(s: Situation, window: Window) -> float:
     """Requests of the mean size per second that were offered."""
-    offered = window.rate(Counter.PROMPT_TOKENS_RECEIVED)
+    offered = window.offered_tokens / window.length_s
     return offered / max(1.0, s.plant.workload.prompt_mean)

@@ -71,7 +71,7 @@ def forecast(
         return Demand()
     longest_s = min(SPANS_S[-1], max(_SHORTEST_LONG_S, memory_s))
     spans = [span_s for span_s in SPANS_S if span_s < longest_s]
-    steady_s = next((s for s in (longest_s, *reversed(spans)) if not seen.has_fallen(s)), spans[0])
+    steady_s = seen.steady_span((longest_s, *reversed(spans)))
     level = max(seen.steady(steady_s), *(seen.sure(s) for s in spans if s <= steady_s))
     carried = min(seen.carried_on(horizon_s), MOST_CARRIED * level)
     expected = max(level, carried)
@@ -138,14 +138,23 @@ class _Offered:
         covered_s = sum(window.length_s for window in self._within(span_s))
         return self.rate(span_s) if covered_s >= span_s / 2 else self.sure(span_s)
 
+    def steady_span(self, spans_s: Sequence[float]) -> float:
+        """The longest of the stretches, longest first, that no newer one refutes."""
+        seen = [span_s for span_s in spans_s if self._is_covered(span_s)]
+        return next((each for each in seen if not self.has_fallen(each)), spans_s[0])
+
     def has_fallen(self, span_s: float) -> bool:
         """Whether a newer stretch proves that the rate of a long one is no longer offered."""
         rate = self.rate(span_s)
         return any(
             self.rate(newer_s) + FALL_SIGMAS * self.sigma(rate, newer_s) < rate
             for newer_s in SPANS_S
-            if _LEAST_FALL_S <= newer_s < span_s
+            if _LEAST_FALL_S <= newer_s < span_s and self._is_covered(newer_s)
         )
+
+    def _is_covered(self, span_s: float) -> bool:
+        """Whether half of a stretch was measured: where nothing was, nothing has fallen."""
+        return sum(window.length_s for window in self._within(span_s)) >= span_s / 2
 
     def surges(self, span_s: float, sigmas: float = SURGE_SIGMAS) -> bool:
         """Whether chance does not explain the newest stretch by what came before it."""
@@ -202,9 +211,9 @@ class _Offered:
         return squares / (2 * (len(counts) - 1)) / (sum(counts) / len(counts))
 
     def _within(self, span_s: float, until_s: float = 0.0) -> list[Window]:
-        """Slices that begin in a stretch that ends so many seconds ago."""
+        """Slices that lie in a stretch that ends so many seconds ago, for half of them at least."""
         end_s = self.slices[-1].end_s - until_s
-        return [w for w in self.slices if end_s - span_s - 1e-6 <= w.start_s < end_s - 1e-6]
+        return [w for w in self.slices if end_s - span_s - 1e-6 <= _middle_s(w) < end_s - 1e-6]
 
     def _rate(self, slices: Iterable[Window]) -> float:
         found = list(slices)
