@@ -101,6 +101,7 @@ def test_only_the_default_file_may_be_missing(tmp_path: Path) -> None:
         ("hostPathModels: {enabled: perhaps}", r"hostPathModels\.enabled"),
         ("metrics: {source: Prometheus}", r"metrics: .*prometheus\.url"),
         ("metrics: {prometheus: {url: prometheus}}", r"metrics\.prometheus\.url"),
+        ("metrics: {prometheus: {url: 'https://u:secret@p'}}", r"metrics\.prometheus\.url"),
         ("metrics: {prometheus: {labels: {pod: a-b}}}", r"metrics\.prometheus\.labels\.pod"),
         ("metrics: {prometheus: {intervalSeconds: 300}}", "intervalSeconds"),
         ("- a", "settings"),

@@ -46,7 +46,8 @@ class PrometheusLabels(Model):
 class PrometheusSettings(Model):
     """The server that scrapes engines."""
 
-    url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
+    # No "@": a name and a password in it would be logged.
+    url: Annotated[str, Field(pattern=r"^(https?://[^\s@]+)?$")] = ""
     interval_seconds: Annotated[float, Field(ge=1, le=60)] = 15.0
     timeout_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
     bearer_token_file: str = ""

@@ -90,3 +90,19 @@ def test_what_a_histogram_leaves_open_is_told_with_its_edges() -> None:
     text = shown({**STATUS, "slos": [coarse, *others]})
     assert "96.0 % (91.0 to 99.0)" in text
     assert "1.50 s lies beside the edges 1.00 s and 2.00 s" in text
+
+
+def test_square_brackets_of_a_message_stay() -> None:
+    said = "spec.scaling.schedules[office-hours]: no such zone [/x]"
+    status = {
+        "conditions": [
+            {
+                "type": "Stalled",
+                "status": "True",
+                "reason": "InvalidCalendar",
+                "message": said,
+                "lastTransitionTime": "2026-11-30T12:00:00Z",
+            }
+        ]
+    }
+    assert said in " ".join(shown(status).split())

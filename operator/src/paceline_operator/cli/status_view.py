@@ -118,7 +118,9 @@ def _conditions(status: InferenceServiceStatus) -> Table:
         if kind in known:
             found = known[kind]
             style = _style(found)
-            table.add_row(kind, Text(found.status, style=style), found.reason, found.message)
+            # Messages hold square brackets, which a string would have taken for markup.
+            words = (Text(found.reason), Text(found.message))
+            table.add_row(kind, Text(found.status, style=style), *words)
     return table
 
 
