@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from paceline_operator.api.choice import FreezeScope, Mode, Pause
-from paceline_operator.autopilot import pilot
+from paceline_operator.autopilot import pilot, restraint
 from paceline_operator.autopilot.decision import Action, Decision, Knob, Reason, SetTunables, Tick
 from paceline_operator.autopilot.fleet import Allowance, FleetObservation, Tunables
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.move import Move
 from paceline_operator.autopilot.policy import Freeze, Policy, Schedule
 from paceline_operator.autopilot.recurrence import Recurrence
+from paceline_operator.autopilot.situation import understand
 from paceline_operator.autopilot.window import Counter, Histogram, Latency, StepClass, Window
 from tests.operator.autopilot.build import auto, fleet, moments, window
 from tests.operator.autopilot.test_pilot import NOW, calm, rested, scaled
@@ -192,3 +194,14 @@ def test_no_replica_leaves_while_edges_leave_open_whether_an_objective_holds() -
     slices = tuple(replace(w, slo={}, histograms={Latency.TTFT: found}) for w in seen.slices)
     held = scaled(auto(itl_ms=None), replace(seen, slices=slices), rested())
     assert (held.action, held.reason) == (Action.HOLD, Reason.COARSE_HISTOGRAM)
+
+
+def test_a_budget_that_failed_is_taken_back_in_a_freeze_too() -> None:
+    s = understand(freezing(), calm(), rested(), NOW)
+    back = Move(
+        knob=Knob.BUDGET, before=512, after=448, reason=Reason.CANARY_ROLLED_BACK, message=""
+    )
+    assert restraint.of_live_knobs(s, back) is None
+    held = restraint.of_live_knobs(s, replace(back, reason=Reason.ABOVE_MODEL_CAP))
+    assert held is not None
+    assert held.reason is Reason.FROZEN

@@ -10,6 +10,7 @@ from paceline_operator.autopilot.arbitration import Cause
 from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.decision import Reason, SetTunables
 from paceline_operator.autopilot.fleet import DataClass, Tunables
+from paceline_operator.autopilot.itl_rules import MOST_MARGIN
 from paceline_operator.autopilot.knob_rules import first_wish
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move, Outcome
@@ -19,7 +20,6 @@ from paceline_operator.autopilot.window import Counter, StepClass
 
 KNOB_EVERY_S = 10.0
 LEAST_MARGIN = 0.05
-MOST_MARGIN = 0.40
 MARGIN_PER_SECOND = 0.5 / 60
 _ENOUGH_STEPS = 100
 _NEAR_CAP = 0.9

@@ -22,8 +22,8 @@ BY_USER = frozenset(
     }
 )
 """What the user asks for is done whatever mode, calendar and other services say."""
-ORDERED = BY_USER | {Reason.SCHEDULE, Reason.OUTSIDE_LIMITS}
-"""What neither freeze windows nor the limit on changes hold."""
+ORDERED = BY_USER | {Reason.SCHEDULE, Reason.OUTSIDE_LIMITS, Reason.CANARY_ROLLED_BACK}
+"""What neither freeze windows nor the limit on changes hold; a budget that failed is taken back."""
 _LIVE = frozenset({Knob.BUDGET, Knob.RUNNING_SEQS})
 
 
