@@ -82,11 +82,12 @@ static-lint:
 	@$(OP)/ruff check .
 	@$(OP)/ruff format --check .
 
+# Each has a cache of its own: two that run at once on one break each other's entries.
 static-types-operator:
-	@$(OP)/mypy operator/src e2e bench/conformance bench/operator_cost bench/validation bench/simulator.py tests/verify $(filter-out $(ENGINE_SUPPORT),$(SUPPORT))
+	@$(OP)/mypy --show-traceback --cache-dir .mypy_cache/operator operator/src e2e bench/conformance bench/operator_cost bench/validation bench/simulator.py tests/verify $(filter-out $(ENGINE_SUPPORT),$(SUPPORT))
 
 static-types-engine:
-	@$(EN)/mypy --exclude bench/conformance/ --exclude bench/operator_cost/ --exclude bench/validation/ --exclude bench/simulator.py engine/src bench \
+	@$(EN)/mypy --show-traceback --cache-dir .mypy_cache/engine --exclude bench/conformance/ --exclude bench/operator_cost/ --exclude bench/validation/ --exclude bench/simulator.py engine/src bench \
 		$(ENGINE_SUPPORT)
 
 static-imports:
