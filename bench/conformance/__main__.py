@@ -12,6 +12,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from paceline_operator.simulator.loads.trace import TraceError
 
 RESULTS = Path(__file__).parents[1] / "results"
 CACHE = Path(os.environ.get("PACELINE_CACHE", "~/.cache/paceline")).expanduser() / "conformance"
+
+LOADS_PER_JOB = 2
 
 
 def main() -> int:
@@ -58,12 +61,12 @@ def _run(
         progress.advance(task)
 
     known = {case.name: case for case in cases}
-    runner = Runner(known, args.traces, CellCache(args.cache), args.jobs, told)
-    tunings = _with_tunings(args, cases, tunings, runner)
-    choose = matrix.full if args.full else matrix.quick
-    cells = choose([case for case in cases if case.name in tunings], tunings)
-    progress.update(task, total=len(cells), completed=0)
-    scores = runner.scores(cells, tunings)
+    with Runner(known, args.traces, CellCache(args.cache), args.jobs, told) as runner:
+        tunings = _with_tunings(args, cases, tunings, runner)
+        choose = matrix.full if args.full else matrix.quick
+        cells = choose([case for case in cases if case.name in tunings], tunings)
+        progress.update(task, total=len(cells), completed=0)
+        scores = runner.scores(cells, tunings)
     return _report(args, cases, scores, progress.console)
 
 
@@ -73,14 +76,28 @@ def _with_tunings(
     tunings: dict[str, Tuning],
     runner: Runner,
 ) -> dict[str, Tuning]:
-    """The known ones, and where asked or where a load has none, new ones."""
-    for case in cases:
-        wanted = case.name in matrix.QUICK_LOADS or case.trace is not None or args.full
-        if wanted and (args.tune or case.name not in tunings):
-            tunings[case.name] = tuned(case, runner.scores)
-            if args.full or args.tune:
-                save_tunings(tunings)
+    """The known ones, and where asked or where a load has none, new ones.
+
+    Several loads at once: much of one load's search is one cell after another.
+    """
+    wanted = [case for case in cases if _to_tune(args, case, tunings)]
+    with ThreadPoolExecutor(LOADS_PER_JOB * args.jobs) as threads:
+        searches = {threads.submit(tuned, case, runner.scores): case for case in wanted}
+        try:
+            for done in as_completed(searches):
+                tunings[searches[done].name] = done.result()
+                if args.full or args.tune:
+                    save_tunings(tunings)
+        except BaseException:
+            runner.cancel()
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
     return tunings
+
+
+def _to_tune(args: argparse.Namespace, case: LoadCase, tunings: Mapping[str, Tuning]) -> bool:
+    wanted = case.name in matrix.QUICK_LOADS or case.trace is not None or args.full
+    return wanted and (args.tune or case.name not in tunings)
 
 
 def _report(

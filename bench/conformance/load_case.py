@@ -59,7 +59,8 @@ class LoadCase:
         duration_s: Its length.
         service: Who serves it.
         faults: What goes wrong meanwhile.
-        step_up_at_s: When work rises at once to several times as much, None where it does not.
+        step_up_at_s: When the replicas that it needs rise at once, as more work comes or steps
+            take longer; None where they do not.
         is_threefold: Whether it then rises to three times as much, for the time to recover.
         changes_regime: Whether the best budget is another one before than after: where taking
             the budget loop out has to cost.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from bench.conformance.cell import Cell, Score
 from bench.conformance.cell_cache import CellCache
@@ -25,11 +28,16 @@ _LAW = (
     "paceline_operator.simulator.autopilot_controller",
     "bench.conformance.policies.ablations",
     "bench.conformance.sizing",
+    "paceline_operator.autopilot.memory",
+    "paceline_operator.autopilot.phrases",
+    "paceline_operator.autopilot.policy",
+    "paceline_operator.api.status",
 )
+"""What only the product's law reads: no baseline's score can follow from it."""
 
 
 class Runner:
-    """Cells to scores.
+    """Cells to scores; several threads may ask at once, and share the processes.
 
     Args:
         cases: All loads, by name.
@@ -50,8 +58,27 @@ class Runner:
         self._cases = cases
         self._traces = traces
         self._cache = cell_cache
-        self._jobs = jobs
         self._told = told
+        # Threads ask: a forked child could inherit a lock that one of them holds.
+        spawning = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(jobs, mp_context=spawning)
+
+    def __enter__(self) -> Self:
+        """The runner itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ends the processes."""
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Gives up what has not begun, for whoever waits for it too."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def scores(self, cells: Iterable[Cell], tunings: Mapping[str, Tuning]) -> dict[Cell, Score]:
         """Of all cells; what is done stays done if this is interrupted."""
@@ -68,22 +95,15 @@ class Runner:
 
     def _run(self, cells: list[Cell], tunings: Mapping[str, Tuning]) -> dict[Cell, Score]:
         found: dict[Cell, Score] = {}
-        if not cells:
-            return found
-        with ProcessPoolExecutor(self._jobs) as pool:
-            waiting: dict[Future[Score], Cell] = {
-                pool.submit(_in_process, self._traces, cell, tunings[cell.load]): cell
-                for cell in cells
-            }
-            try:
-                for done in as_completed(waiting):
-                    cell, score = waiting[done], done.result()
-                    self._cache.put(cell, self._evidence(cell, tunings[cell.load]), score)
-                    found[cell] = score
-                    self._told(cell, score)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        waiting: dict[Future[Score], Cell] = {
+            self._pool.submit(_in_process, self._traces, cell, tunings[cell.load]): cell
+            for cell in cells
+        }
+        for done in as_completed(waiting):
+            cell, score = waiting[done], done.result()
+            self._cache.put(cell, self._evidence(cell, tunings[cell.load]), score)
+            found[cell] = score
+            self._told(cell, score)
         return found
 
     def _evidence(self, cell: Cell, tuning: Tuning) -> str:

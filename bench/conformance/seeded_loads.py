@@ -56,6 +56,7 @@ def _rates() -> tuple[LoadCase, ...]:
     """One kind of request, at rates that move."""
     step = Step(rps=4.0, before_s=1200.0, step_s=1200.0, after_s=1500.0)
     ramp = Ramp(rps=3.0, before_s=600.0, ramp_s=900.0, top_s=600.0, after_s=600.0)
+    on_off = OnOff(rps=8.0, on_s=1350.0)
     burst = Burst(rps=6.0, factor=3.0, every_s=600.0, burst_s=20.0, bursts=6)
     return (
         _case("constant", LARGE, _chat(Constant(rps=8.0, duration_s=HOUR_S))),
@@ -64,7 +65,7 @@ def _rates() -> tuple[LoadCase, ...]:
         _case("ramp", LARGE, _chat(ramp)),
         _case("burst", LARGE, _chat(burst)),
         _case("diurnal", LARGE, _chat(Diurnal(mean_rps=8.0, day_s=5400.0, noise=0.15))),
-        _case("on-off", LARGE, _chat(OnOff(rps=8.0, on_s=1350.0))),
+        _case("on-off", LARGE, _chat(on_off), step_up_at_s=on_off.on_s + on_off.off_s),
     )
 
 
@@ -129,6 +130,7 @@ def _regimes() -> tuple[LoadCase, ...]:
             CLOSE,
             _chat(Constant(rps=6.0, duration_s=HOUR_S)),
             faults=(slower,),
+            step_up_at_s=HALF_S,
             changes_regime=True,
         ),
     )

@@ -59,6 +59,16 @@ def test_a_step_up_is_one(name: str) -> None:
     assert 2 * parts[0][0] < parts[1][0] < 12
 
 
+def test_what_comes_back_after_a_silence_is_a_step_up() -> None:
+    case = next(case for case in SEEDED if case.name == "on-off")
+    assert case.step_up_at_s is not None
+    arrivals = [request.arrival_s for request in case.play(Random(1))]
+    before = max(each for each in arrivals if each < case.step_up_at_s)
+    after = min(each for each in arrivals if each >= case.step_up_at_s)
+    assert case.step_up_at_s - before > 890
+    assert after - case.step_up_at_s < 5
+
+
 def stretch(shape: Shape, place: int) -> Shape:
     return replace(shape, stretches=shape.stretches[place : place + 1])
 

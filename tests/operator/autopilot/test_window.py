@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.slices import SHARES_KEPT, Slices
+from paceline_operator.autopilot.slices import SHARES_KEPT_S, Slices
+from paceline_operator.autopilot.trial_rules import LONGEST_S
 from paceline_operator.autopilot.window import (
     Counter,
     Histogram,
@@ -93,11 +94,20 @@ def test_a_window_without_a_pod_has_only_what_others_added() -> None:
     assert without(both, {"a"}).moments().count == 10
 
 
-def test_only_the_newest_slices_tell_pods_apart() -> None:
+@pytest.mark.parametrize("every_s", [5.0, 15.0])
+def test_only_the_newest_slices_tell_pods_apart(every_s: float) -> None:
     slices = Slices()
-    for turn in range(10):
-        share = PodShare({}, float(turn), {})
-        made = slices.append(
-            [window(5.0 * turn, 5.0 * turn + 5, pods={"a": share})], 5.0 * turn + 5
-        )
-    assert [bool(each.pods) for each in made] == [False] * 4 + [True] * SHARES_KEPT
+    for turn in range(20):
+        start_s, share = every_s * turn, PodShare({}, float(turn), {})
+        grown = [window(start_s, start_s + every_s, pods={"a": share})]
+        made = slices.append(grown, start_s + every_s)
+    newest_s = made[-1].end_s
+    assert [bool(each.pods) for each in made] == [
+        each.end_s > newest_s - SHARES_KEPT_S for each in made
+    ]
+    assert any(each.pods for each in made)
+    assert not all(each.pods for each in made)
+
+
+def test_the_longest_trial_is_seen_whole() -> None:
+    assert SHARES_KEPT_S >= LONGEST_S + 15.0

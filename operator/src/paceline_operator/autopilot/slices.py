@@ -9,8 +9,8 @@ from dataclasses import replace
 from paceline_operator.autopilot.window import Counter, Histogram, Latency, Window, merge
 
 HISTORY_S = 300.0
-SHARES_KEPT = 6
-"""Newest slices that tell pods apart: half a minute, in which pods are judged."""
+SHARES_KEPT_S = 75.0
+"""Slices that ended so long ago still tell pods apart: the longest trial and a scrape more."""
 _WHOLE = tuple(float(count) for count in range(1024))
 """Nearly all counts of a slice are small whole numbers: kept once, not each for itself."""
 ARRIVALS = (
@@ -43,11 +43,17 @@ class Slices:
             start_s = self._start_s(parts)
             spread = [self._spread(part, start_s) for part in parts]
             self._slices.append(_compact(replace(merge(spread), start_s=start_s, end_s=now_s)))
-            if len(self._slices) > SHARES_KEPT:
-                self._slices[-1 - SHARES_KEPT] = replace(self._slices[-1 - SHARES_KEPT], pods={})
+            self._forget_shares(now_s - SHARES_KEPT_S)
         while self._slices and self._slices[0].end_s <= now_s - HISTORY_S:
             self._slices.popleft()
         return tuple(self._slices)
+
+    def _forget_shares(self, before_s: float) -> None:
+        for place, old in enumerate(self._slices):
+            if old.end_s > before_s:
+                return
+            if old.pods:
+                self._slices[place] = replace(old, pods={})
 
     def _start_s(self, parts: list[Window]) -> float:
         """Rounds that brought nothing at all belong to the slice that ends them."""
