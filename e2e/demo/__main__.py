@@ -19,11 +19,12 @@ from e2e.demo import fleet, real, report
 from e2e.demo.calibration import ProbeError
 from e2e.demo.observer import ObserverError
 from e2e.demo.story import outcome_of, report_parts
-from e2e.demo.verdict import ExitCode, Outcome, Verdict, judge
+from e2e.demo.verdict import Outcome, judge
 from e2e.install import InstallError, place_model, remove_model
 from e2e.kubectl import KubectlError
 from e2e.setup.place import MODEL_FILE
 from e2e.stand import stand, take_down
+from e2e.verdict import ExitCode, Verdict
 
 NAMESPACE = "paceline-demo"
 RESULTS = Path(__file__).parents[2] / "bench" / "results" / "demo"

@@ -13,7 +13,7 @@ import jinja2
 import psutil
 
 from e2e.demo.plot import Picture, draw
-from e2e.demo.verdict import Verdict
+from e2e.verdict import Verdict
 
 TEMPLATE = Path(__file__).with_name("report.html.j2")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 from e2e.load.report import Attainment
+from e2e.verdict import Verdict, conclude
 
 OBJECTIVE = 0.95
 MAX_BUSY = 0.70
@@ -17,16 +17,6 @@ COLD_STARTS_TO_RECOVER = 2.5
 RECOVERY_GRACE_S = 60.0
 FIRSTS = "requests got their first token"
 GAPS = "further tokens came"
-
-
-class ExitCode(IntEnum):
-    """How the demo ends; the first three are the words of the last line."""
-
-    OK = 0
-    SHORT = 1
-    VOID = 3
-    STOPPED = 2
-    INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,27 +72,14 @@ class Outcome:
     lag_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the demo says at its end.
-
-    Attributes:
-        code: Exit code.
-        reasons: Why it is not ok, one line each.
-        line: The last line.
-    """
-
-    code: ExitCode
-    reasons: tuple[str, ...]
-    line: str
-
-
 def judge(outcome: Outcome) -> Verdict:
-    """Void before short: a disturbed run proves nothing, neither good nor bad."""
-    void, short = _disturbances(outcome), _shortfalls(outcome)
-    code = ExitCode.VOID if void else ExitCode.SHORT if short else ExitCode.OK
-    reasons = tuple(void + short)
-    return Verdict(code, reasons, f"demo: {code.name.lower()} {_figures(outcome)}")
+    """What the demo says at its end."""
+    return conclude(
+        "demo",
+        disturbances=_disturbances(outcome),
+        shortfalls=_shortfalls(outcome),
+        figures=_figures(outcome),
+    )
 
 
 def _disturbances(outcome: Outcome) -> list[str]:

@@ -27,7 +27,8 @@ from e2e.smoke.site import SmokeError
 from e2e.stand import stand
 from e2e.trial import course
 from e2e.trial.load import FULL, SHORT, Loads
-from e2e.trial.verdict import ExitCode, Outcome, Verdict, judge
+from e2e.trial.verdict import Outcome, judge
+from e2e.verdict import ExitCode, Verdict
 
 NAMESPACE = "paceline-trial"
 OPERATORS = 2

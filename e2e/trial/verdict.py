@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from e2e.trial.figures import Difference, Figures, compare, misses
+from e2e.verdict import Verdict, conclude
 
 MAX_BUSY = 0.70
 MAX_LAG_MS = 100.0
 SHOWN = 10
-
-
-class ExitCode(IntEnum):
-    """How the trial ends; the first three are the words of the last line."""
-
-    OK = 0
-    SHORT = 1
-    VOID = 3
-    INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,26 +77,14 @@ class Outcome:
         return [(name, part) for name, part in both if part is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the trial says at its end.
-
-    Attributes:
-        code: Exit code.
-        reasons: Why it is not ok, one line each.
-        line: The last line.
-    """
-
-    code: ExitCode
-    reasons: tuple[str, ...]
-    line: str
-
-
 def judge(outcome: Outcome) -> Verdict:
-    """Void before short: on a machine without room simulated latencies are not the device's."""
-    void, short = _disturbances(outcome), _shortfalls(outcome)
-    code = ExitCode.VOID if void else ExitCode.SHORT if short else ExitCode.OK
-    return Verdict(code, (*void, *short), f"e2e: {code.name.lower()} {_figures(outcome)}")
+    """On a machine without room simulated latencies are not the device's: that is void."""
+    return conclude(
+        "e2e",
+        disturbances=_disturbances(outcome),
+        shortfalls=_shortfalls(outcome),
+        figures=_figures(outcome),
+    )
 
 
 def _disturbances(outcome: Outcome) -> list[str]:

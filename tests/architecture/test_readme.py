@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.demo.verdict import ExitCode
 from e2e.setup.__main__ import cluster_stage
 from e2e.setup.environment import environment_stage, uv_stage
 from e2e.setup.model import WHEEL, model_stage
 from e2e.setup.place import MODEL_FILE
+from e2e.verdict import ExitCode
 from paceline_operator.api.crd import printer_columns
 
 ROOT = Path(__file__).parents[2]

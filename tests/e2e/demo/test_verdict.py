@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from e2e.demo.verdict import ExitCode, Outcome, judge, recovery_limit_s
+from e2e.demo.verdict import Outcome, judge, recovery_limit_s
 from e2e.load.report import Attainment
+from e2e.verdict import ExitCode
 
 
 def attained(share: float, n: int = 1000) -> Attainment:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from e2e.trial.figures import Share
-from e2e.trial.verdict import ExitCode, judge
+from e2e.trial.verdict import judge
+from e2e.verdict import ExitCode
 from tests.e2e.trial.making import FIGURES, outcome, part
 
 FAR = replace(FIGURES, ttft=Share(80, 100))
