@@ -41,6 +41,7 @@ class Observer:
         self.pods: dict[str, PodTimes] = {}
         self._started_s = time.time()
         self._trouble = "no answer yet"
+        self._broken: str | None = None
         self._decisions: dict[tuple[float, str, str], Decision] = {}
         self._where = (kubeconfig, context, namespace, name)
         self._stop = threading.Event()
@@ -66,12 +67,22 @@ class Observer:
         """Checks that it has been looking all the time.
 
         Raises:
-            ObserverError: It was blind for more than 20 s.
+            ObserverError: It has ended by itself, or was blind for more than 20 s.
         """
+        self.check_running()
         times = [self._started_s, *(sample.at_s for sample in self.samples), time.time()]
         gap_s = max(later - sooner for sooner, later in itertools.pairwise(times))
         if gap_s > BLIND_S:
             raise ObserverError(f"the fleet was not seen for {gap_s:.0f} s: {self._trouble}")
+
+    def check_running(self) -> None:
+        """Checks that it still looks, whatever gaps there were.
+
+        Raises:
+            ObserverError: It has ended by itself.
+        """
+        if self._broken is not None:
+            raise ObserverError(f"the fleet is not seen any more: {self._broken}")
 
     def busy(self, from_s: float, to_s: float) -> float:
         """Mean share of the machine in use over a time, 0..1, stolen time included."""
@@ -79,7 +90,10 @@ class Observer:
         return sum(seen) / len(seen) / 100 if seen else 0.0
 
     def _run(self) -> None:
-        asyncio.run(self._watch())
+        try:
+            asyncio.run(self._watch())
+        except Exception as error:  # noqa: BLE001 - a thread's error reaches nobody by itself
+            self._broken = _words(error)
 
     async def _watch(self) -> None:
         kubeconfig, context, namespace, name = self._where
@@ -106,7 +120,7 @@ class Observer:
         except (client.ApiException, aiohttp.ClientError, TimeoutError, KeyError) as error:
             # The API server may be away for a moment; `check` says if it was more than one.
             # A raw listing that was refused has no items.
-            self._trouble = f"{type(error).__name__}: {error}".splitlines()[0]
+            self._trouble = _words(error)
             return
         self._keep(service, pods)
 
@@ -119,3 +133,7 @@ class Observer:
                 self.pods[uid] = pod_times(pod)
         for decision in decisions_of(service):
             self._decisions[(decision.at_s, decision.knob, decision.reason)] = decision
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from e2e.cluster.settings import NODE_IP
 from e2e.install import InstallError, install
 from e2e.job import LoadLog
 from e2e.kubectl import KubectlError
@@ -17,8 +18,11 @@ from e2e.smoke.losses import EngineKill, Fault, explain, silences
 from e2e.smoke.site import Site, SmokeError, until
 from e2e.stand import Stand
 from e2e.trial import faults, foreign, part, prometheus
+from e2e.trial.diversion import Diversion, diverted
+from e2e.trial.impostor import Mute, mute
 from e2e.trial.load import Loads, Stages
 from e2e.trial.verdict import Outcome, Part
+from paceline_operator.domain.contract import HEALTH_PORT
 
 API_AWAY_S = 60.0
 CONVERGED_S = 180.0
@@ -104,7 +108,7 @@ def _break_and_mend(site: Site, report: Report, found: Findings) -> None:
 
         return run
 
-    _note(report, "one engine's metrics hang", found, of(faults.hang_metrics))
+    _note(report, "all engines' metrics hang", found, of(faults.hang_metrics))
     _note(report, "one engine ignores live values", found, of(faults.ignore_tunables))
     _note(report, "kill an engine", found, lambda: _kill_engine(site, found))
     _note(report, "kill the leading operator", found, lambda: _kill_leader(site, found))
@@ -174,22 +178,34 @@ def _by_prometheus(
     """The same with a Prometheus server as the source of metrics; a new fleet, no faults.
 
     Raises:
-        SmokeError: The server did not come up, requests were lost, or nothing was scaled.
+        SmokeError: The server did not come up or was not asked, engines were asked instead,
+            requests were lost, or nothing was scaled.
     """
     with prometheus.running(place.kubectl) as url:
         install(place.helm, {**place.values, **prometheus.values(url)})
         try:
-            served = part.serve(site, stages, report)
+            with mute(NODE_IP) as engines, diverted(faults.operators(site), _metrics(engines)):
+                before = prometheus.queries(url)
+                served = part.serve(site, stages, report)
+                queries = prometheus.queries(url) - before
+                at_engines = engines.accepted
             part.remove(site)
         finally:
             install(place.helm, place.values)
+    if why := prometheus.misread(queries, at_engines, stages.length_s):
+        raise SmokeError(why)
     asked.append(part.figures(served, report))
     lost, _ = _lost(served.log, ())
     if lost:
         raise SmokeError(f"{len(lost)} requests were lost: {lost[0]}")
     if asked[0].seen.replicas_most <= asked[0].seen.replicas_least:
         raise SmokeError("replicas did not follow the load")
-    return f"{len(served.log.records)} requests, none lost"
+    return f"{len(served.log.records)} requests, none lost; {queries} queries answered"
+
+
+def _metrics(instead: Mute) -> Diversion:
+    """The metrics of every engine: who asks one itself gets no answer, and is counted."""
+    return Diversion(None, HEALTH_PORT, instead.port)
 
 
 def _lost(log: LoadLog, killed: Sequence[EngineKill]) -> tuple[list[str], int]:

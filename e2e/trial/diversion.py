@@ -1,4 +1,4 @@
-"""Leads an operator's connections to one port of one engine elsewhere: faults between the two.
+"""Leads an operator's connections to one port of engines elsewhere: faults between the two.
 
 The rule is made in the network namespace of the operator's pod, so it concerns nobody else and
 is gone with the pod, whatever becomes of this process.
@@ -20,21 +20,22 @@ _ENVIRONMENT = {"PATH": SYSTEM_PATH}
 
 @dataclass(frozen=True, slots=True)
 class Diversion:
-    """One engine's port, and where connections to it end instead.
+    """A port of engines, and where connections to it end instead.
 
     Attributes:
-        pod_ip: The engine.
+        pod_ip: The engine, None for all there are and will be.
         port: Its port.
         to_port: Port on the node.
     """
 
-    pod_ip: str
+    pod_ip: str | None
     port: int
     to_port: int
 
     def rules(self, action: str) -> list[list[str]]:
         """Words for iptables that add (`-A`) or remove (`-D`) it, one list a rule."""
-        to_engine = ["-p", "tcp", "-d", self.pod_ip, "--dport", str(self.port)]
+        where = [] if self.pod_ip is None else ["-d", self.pod_ip]
+        to_engine = ["-p", "tcp", *where, "--dport", str(self.port)]
         lead = ["-j", "DNAT", "--to-destination", f"{NODE_IP}:{self.to_port}"]
         # What is still on its way to the engine belongs to a connection from before.
         end = ["-j", "REJECT", "--reject-with", "tcp-reset"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +13,11 @@ from e2e.smoke.faults import pod_processes
 from e2e.smoke.losses import Fault
 from e2e.smoke.site import Site, SmokeError, until
 from e2e.trial.diversion import Diversion, diverted
-from e2e.trial.impostor import mute, pretender
+from e2e.trial.impostor import Mute, mute, pretender
 from paceline_operator.domain.contract import ADMIN_PORT, HEALTH_PORT
 from paceline_operator.metrics import names
 
 HANG_S = 45.0
-STALE_S = 20.0
-"""From then on the operator must have noticed that a pod does not answer."""
 LEAST_ASKED = 3
 TOLD_S = 60.0
 MEND_S = 90.0
@@ -40,29 +39,41 @@ class Mended:
 
 
 def hang_metrics(site: Site) -> Mended:
-    """One engine's metrics accept connections and never answer; requests and probes pass.
+    """All engines' metrics accept connections and never answer; requests and probes pass.
+
+    All, since measurements count as fresh while half of the pods answer.
 
     Raises:
-        SmokeError: The operator gave up asking, lowered replicas meanwhile, or did not read
-            the engine again afterwards.
+        SmokeError: Nobody was told that nothing is measured, the operator gave up asking an
+            engine, lowered replicas meanwhile, or did not read them again afterwards.
     """
-    pod, at_s = _an_engine(site), time.time()
-    with (
-        mute(NODE_IP) as server,
-        diverted(_operators(site), Diversion(pod["status"]["podIP"], HEALTH_PORT, server.port)),
-    ):
-        time.sleep(STALE_S)
+    at_s = time.time()
+    with ExitStack() as hanging:
+        servers = [_hang(hanging, site, pod) for pod in _ready_engines(site)]
+        told_s = until("MetricsFresh=False while metrics hang", lambda: _is_stale(site), TOLD_S)
         known = _desired(site)
-        time.sleep(HANG_S - STALE_S)
-        asked, left = server.accepted, _desired(site)
+        time.sleep(max(0.0, HANG_S - (time.time() - at_s)))
+        asked, left = min(server.accepted for server in servers), _desired(site)
+        if not _is_stale(site):
+            raise SmokeError("metrics hung: MetricsFresh is not False any more while they do")
     end_s = time.time()
     if asked < LEAST_ASKED:
-        raise SmokeError(f"metrics hung: the operator asked {asked} times in {HANG_S:.0f} s")
+        raise SmokeError(f"metrics hung: an engine was asked {asked} times in {HANG_S:.0f} s")
     if left < known:
         raise SmokeError(f"metrics hung: replicas were lowered from {known} to {left} meanwhile")
-    took_s = until("measured again after metrics hung", lambda: _is_fresh(site), MEND_S)
-    words = f"asked {asked} times in vain, replicas held at {left}, fresh {took_s:.0f} s later"
+    took_s = until("MetricsFresh=True after metrics hung", lambda: _is_fresh(site), MEND_S)
+    words = (
+        f"{len(servers)} engines, each asked {asked} times or more in vain, MetricsFresh=False "
+        f"after {told_s:.0f} s, replicas held at {left}, fresh {took_s:.0f} s after the end"
+    )
     return Mended(Fault("metrics hung", at_s, end_s), words)
+
+
+def _hang(hanging: ExitStack, site: Site, pod: dict[str, Any]) -> Mute:
+    server = hanging.enter_context(mute(NODE_IP))
+    to_it = Diversion(pod["status"]["podIP"], HEALTH_PORT, server.port)
+    hanging.enter_context(diverted(operators(site), to_it))
+    return server
 
 
 def ignore_tunables(site: Site) -> Mended:
@@ -72,11 +83,11 @@ def ignore_tunables(site: Site) -> Mended:
         SmokeError: No change was sent, nobody was told that it is not taken, or the engine was
             left behind once it did as told again.
     """
-    pod, at_s = _an_engine(site), time.time()
+    pod, at_s = _ready_engines(site)[0], time.time()
     pod_ip = pod["status"]["podIP"]
     with (
         pretender(NODE_IP, pod_ip) as server,
-        diverted(_operators(site), Diversion(pod_ip, ADMIN_PORT, server.port)),
+        diverted(operators(site), Diversion(pod_ip, ADMIN_PORT, server.port)),
     ):
         _move_target(site)
         until("a change of live values sent", lambda: bool(server.ignored), 30)
@@ -114,7 +125,16 @@ def _move_target(site: Site) -> None:
     site.kubectl.patch("inferenceservice", site.name, {"spec": {"slos": slos}})
 
 
-def _an_engine(site: Site) -> dict[str, Any]:
+def operators(site: Site) -> list[int]:
+    """One process of each pod of the operator that is not leaving."""
+    pods = site.system.json("get", "pods")["items"]
+    staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    found = [pod_processes(pod["metadata"]["uid"]) for pod in staying]
+    return [pids[0] for pids in found if pids]
+
+
+def _ready_engines(site: Site) -> list[dict[str, Any]]:
+    """Oldest first."""
     ready = [
         pod
         for pod in site.engine_pods()
@@ -122,14 +142,7 @@ def _an_engine(site: Site) -> dict[str, Any]:
     ]
     if not ready:
         raise SmokeError("no engine is ready")
-    return min(ready, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
-
-
-def _operators(site: Site) -> list[int]:
-    """One process of each pod of the operator."""
-    pods = site.system.json("get", "pods")["items"]
-    found = [pod_processes(pod["metadata"]["uid"]) for pod in pods]
-    return [pids[0] for pids in found if pids]
+    return sorted(ready, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 
 
 def _desired(site: Site) -> int:
@@ -138,6 +151,10 @@ def _desired(site: Site) -> int:
 
 def _is_told(site: Site) -> bool:
     return bool(site.condition("Reconciling").get("reason") == "TunablesNotTaken")
+
+
+def _is_stale(site: Site) -> bool:
+    return bool(site.condition("MetricsFresh").get("status") == "False")
 
 
 def _is_fresh(site: Site) -> bool:

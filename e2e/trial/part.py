@@ -5,11 +5,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.demo.observer import Observer
 from e2e.job import LoadJob, LoadLog, read_log
+from e2e.kubectl import KubectlError
 from e2e.smoke.__main__ import Report
 from e2e.smoke.site import Site, until
 from e2e.trial import faults, prediction
@@ -66,16 +68,21 @@ def serve(
     try:
         report.step("load", lambda: _start(job))
         begun_s = time.time()
-        _watch(observer, report, begun_s, begun_s + stages.judged_s)
-        observer.check()
+        _watch(observer, report, begun_s, begun_s + stages.judged_s, observer.check)
         if then is not None:
             then()
-        _watch(observer, report, begun_s, begun_s + stages.length_s)
+        # While the API server was away nothing was seen, as it should be.
+        _watch(observer, report, begun_s, begun_s + stages.length_s, observer.check_running)
         report.step("load ends", lambda: _finish(job))
         log = read_log(job.lines())
+    except BaseException:
+        # What went wrong first is what the reader must see; the Job goes with its namespace.
+        with suppress(KubectlError):
+            job.delete()
+        raise
     finally:
-        job.delete()
         observer.close()
+    job.delete()
     return Served(log=log, observer=observer, stages=stages)
 
 
@@ -147,8 +154,10 @@ def _finish(job: LoadJob) -> str:
     return "all answers are in"
 
 
-def _watch(observer: Observer, report: Report, begun_s: float, until_s: float) -> None:
-    """Says now and then what the fleet does, until a time."""
+def _watch(
+    observer: Observer, report: Report, begun_s: float, until_s: float, check: Callable[[], None]
+) -> None:
+    """Says now and then what the fleet does, until a time; ends as soon as the check fails."""
     while (now_s := time.time()) < until_s:
         seen = observer.last
         print(
@@ -157,7 +166,9 @@ def _watch(observer: Observer, report: Report, begun_s: float, until_s: float) -
             f"{seen.cpu_percent:.0f} %",
             flush=True,
         )
+        check()
         time.sleep(min(TOLD_EVERY_S, max(0.1, until_s - time.time())))
+    check()
 
 
 def _seen(spec: InferenceServiceSpec, served: Served) -> Figures:

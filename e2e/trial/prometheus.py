@@ -13,10 +13,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.cluster.settings import NODE_IP
 from e2e.kubectl import Kubectl, KubectlError
@@ -24,12 +26,17 @@ from e2e.setup.prometheus import PROGRAM
 from e2e.smoke.site import SmokeError
 from paceline_operator.domain.contract import HEALTH_PORT, HealthPath
 from paceline_operator.domain.names import ENGINE, LABEL_COMPONENT
+from paceline_operator.metrics.prometheus import PATH
 
 INTERVAL_S = 5
 LOOK_S = 2
 CONFIG = "prometheus.yaml"
 START_S = 60.0
 STOP_S = 20.0
+CALL_S = 5.0
+COUNT = "prometheus_http_requests_total"
+LEAST_SHARE = 0.5
+"""Of the queries that one a scrape interval makes: passes also wait for other things."""
 
 
 def configuration(targets: Path) -> dict[str, Any]:
@@ -133,6 +140,42 @@ def _server(folder: Path) -> Iterator[str]:
         _end(process)
 
 
+def queries(url: str) -> int:
+    """How many queries the server has answered with 200 since it began, by its own count.
+
+    Raises:
+        SmokeError: It does not say.
+    """
+    try:
+        with _direct().open(f"{url}/metrics", timeout=CALL_S) as reply:
+            text = reply.read().decode()
+    except (urllib.error.URLError, OSError) as error:
+        raise SmokeError(f"prometheus does not say what it was asked: {error}") from error
+    samples = [
+        sample
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == COUNT and sample.labels == {"code": "200", "handler": PATH}
+    ]
+    return round(sum(sample.value for sample in samples))
+
+
+def misread(asked: int, at_engines: int, length_s: float) -> str | None:
+    """Why measurements cannot have come from the server alone, in words; None if they did.
+
+    Args:
+        asked: Queries that the server answered during the load.
+        at_engines: Connections that operators made to engines' metrics meanwhile.
+        length_s: Of the load.
+    """
+    least = ceil(LEAST_SHARE * length_s / INTERVAL_S)
+    if asked < least:
+        return f"the server answered {asked} queries in {length_s:.0f} s, {least} at least expected"
+    if at_engines:
+        return f"operators asked engines themselves {at_engines} times"
+    return None
+
+
 def _free_port() -> int:
     with socket.socket() as found:
         found.bind((NODE_IP, 0))
@@ -140,8 +183,7 @@ def _free_port() -> int:
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    limit_s = time.monotonic() + START_S
+    direct, limit_s = _direct(), time.monotonic() + START_S
     while time.monotonic() < limit_s and process.poll() is None:
         try:
             with direct.open(f"{url}/-/ready", timeout=2):
@@ -150,6 +192,10 @@ def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
             time.sleep(0.2)
     last = (log.read_text(errors="replace").strip().splitlines() or ["no word"])[-1]
     raise SmokeError(f"prometheus is not ready: {last[:300]}")
+
+
+def _direct() -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import urllib.request
 from pathlib import Path
 
 import pytest
 import yaml
 
 from e2e.smoke.losses import Fault
+from e2e.smoke.site import SmokeError
 from e2e.trial import prometheus
 from e2e.trial.course import RECOVERY_S, unexplained
-from e2e.trial.prometheus import CONFIG, configuration, targets, values
+from e2e.trial.prometheus import (
+    CONFIG,
+    configuration,
+    misread,
+    queries,
+    targets,
+    values,
+)
+from paceline_operator.metrics.prometheus import PATH
 from paceline_operator.settings import MetricsSettings
 from tests.e2e.trial.making import record
 
@@ -51,3 +61,27 @@ def test_debians_server_takes_the_configuration(tmp_path: Path) -> None:
         patch.setattr(prometheus, "NODE_IP", "127.0.0.1")
         with prometheus._server(tmp_path) as url:
             assert url.startswith("http://127.0.0.1:")
+            assert queries(url) == 0
+            for _ in range(3):
+                with urllib.request.urlopen(f"{url}{PATH}?query=up", timeout=5):  # noqa: S310
+                    pass
+            assert queries(url) == 3
+    with pytest.raises(SmokeError, match="does not say what it was asked"):
+        queries(url)
+
+
+@pytest.mark.parametrize(
+    ("asked", "at_engines", "said"),
+    [
+        (21, 0, None),
+        (42, 0, None),
+        (20, 0, "the server answered 20 queries in 210 s, 21 at least expected"),
+        (0, 0, "the server answered 0 queries"),
+        (42, 1, "operators asked engines themselves 1 times"),
+    ],
+)
+def test_measurements_must_have_come_from_the_server(
+    asked: int, at_engines: int, said: str | None
+) -> None:
+    found = misread(asked, at_engines, 210.0)
+    assert found is None if said is None else str(found).startswith(said)

@@ -106,6 +106,9 @@ def test_rules_are_taken_back_by_the_words_they_were_made_with() -> None:
         assert [word for word in added if word != "-A"] == [w for w in removed if w != "-D"]
         assert {"OUTPUT", "198.18.0.7", "8001"} < set(added)
     assert f"{NODE_IP}:40000" in diversion.rules("-A")[0]
+    of_all = Diversion(None, 8001, 40000).rules("-A")
+    assert ["-d" in rule for rule in of_all] == [False, False]
+    assert all({"OUTPUT", "--dport", "8001"} < set(rule) for rule in of_all)
 
 
 @pytest.mark.parametrize(("value", "revision"), [("7.0", 7), ("1.2e+01", 12)])
