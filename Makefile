@@ -18,11 +18,11 @@ LATER = @echo "$@: not built yet; it comes with a later issue" >&2; exit 1
 SERVING_TESTS := tests/engine/server tests/robust
 ENGINE_TESTS := tests/engine tests/bench --ignore=tests/engine/server \
 	--ignore=tests/bench/conformance --ignore=tests/bench/validation \
-	--ignore=tests/bench/test_simulator.py
+	--ignore=tests/bench/operator_cost --ignore=tests/bench/test_simulator.py
 FLEETS_TESTS := tests/operator/reconcile
 OPERATOR_TESTS := tests/operator tests/contract tests/architecture tests/charts tests/e2e \
-	tests/bench/conformance tests/bench/validation tests/bench/test_simulator.py \
-	--ignore=tests/operator/reconcile
+	tests/bench/conformance tests/bench/operator_cost tests/bench/validation \
+	tests/bench/test_simulator.py --ignore=tests/operator/reconcile
 SUPPORT := $(wildcard tests/support/*.py)
 # What only the engine's tests use, and only its environment can check.
 ENGINE_SUPPORT := $(wildcard $(addprefix tests/support/,engine_server.py loading.py model_file.py steps.py tiny_*.py))

@@ -5,10 +5,11 @@
 with the operator's environment, on two idle cores: the operator's own code (store, queue,
 workers, scraping, passes) with 500 services of 4 engines each, on one core; the engines, which
 listen on 2,000 addresses and more, have the other. API writes are counted at the client, over a
-server in memory. First all services are made, then nothing moves, then every tenth service gets
-too much load. Ends with one line `operator-cost: ok|short|void ...`: ok where 95 of 100 passes take
-2 s at most, memory stays below 400 MB, a move costs 4 writes at most and a hold none, one
-status write per object and minute aside; void where others kept the core busy.
+server in memory. First all services are made and come to rest, then nothing may move, then every
+tenth service gets too much load. Ends with one line `operator-cost: ok|short|void ...`: ok where 95
+of 100 passes take 2 s at most, memory stays below 400 MB, under constant load nothing moves and
+nothing is written, and a move costs 4 writes at most, one status write per object and minute
+aside; void where others kept the core busy. About 6 minutes.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ NETWORK = "127.200"
 WORKERS = 8
 PASS_LIMIT_S, MEMORY_LIMIT_MB, WRITES_LIMIT, INTERVAL_LIMIT_S = 2.0, 400.0, 4, 15.0
 SETTLE_S, HOLD_S, MOVE_S = 90.0, 120.0, 60.0
+REST_S, RESTS = 30.0, 6
+"""All services are at rest once none has moved for so long; how often that is looked for."""
 STOLEN_LIMIT = 0.1
 
 
@@ -179,6 +182,7 @@ async def measured(services: int, scale: float) -> list[Phase]:
             working = asyncio.create_task(Workers(made.ctx, WORKERS).run())
             made.create(services)
             phases = [await watcher.phase("made", SETTLE_S * scale)]
+            await _rest(made, REST_S * scale)
             phases.append(await watcher.phase("held", HOLD_S * scale))
             for number in range(0, services, 10):
                 made.late(service_name(number), on=True)
@@ -186,6 +190,15 @@ async def measured(services: int, scale: float) -> list[Phase]:
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
             return phases
+
+
+async def _rest(made: Site, seconds: float) -> None:
+    """Lets each service find its first values; one that never rests shows in what follows."""
+    for _ in range(RESTS):
+        before = made.moves()
+        await asyncio.sleep(seconds)
+        if made.moves() == before:
+            return
 
 
 def parser_cost() -> dict[str, float]:
@@ -225,8 +238,12 @@ def shortfalls(phases: list[Phase]) -> list[str]:
             found.append(f"{phase.name}: interval {phase.interval_s:.1f} s")
     if moved.memory_mb > MEMORY_LIMIT_MB:
         found.append(f"{moved.memory_mb:.0f} MB")
-    if held.writes_without_move or held.most_status_writes > held.seconds // 60 + 1:
-        found.append(f"held: {held.writes_without_move} writes, {held.most_status_writes} status")
+    if held.moves:
+        found.append(f"held: {held.moves} moves under constant load")
+    if writes := sum(held.other_writes.values()):
+        found.append(f"held: {writes} writes beside status")
+    if held.most_status_writes > held.seconds // 60 + 1:
+        found.append(f"held: {held.most_status_writes} status writes of one object")
     if not moved.moves or moved.most_writes_per_move > WRITES_LIMIT:
         found.append(f"{moved.moves} moves of {moved.most_writes_per_move:.1f} writes at most")
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.validation.measures import Limits, Targets
@@ -16,8 +16,8 @@ BLOCK_SIZE = 16
 MODEL_LEN = 4096
 ON_DEVICE = Limits(points=5.0, p50=0.10, p95=0.20)
 """Of the simulated device: it has no noise of its own."""
-ON_CPU = Limits(points=30.0, p50=0.30, p95=0.30)
-"""Of a real engine: or as far as its own repeats."""
+ON_CPU = Limits(attainment=0.30, p50=0.30, p95=0.30)
+"""Of a real engine: shares of what was served, or as far as its own repeats lie apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,8 @@ class Case:
         seqs: Running sequences at most.
         mix: Kinds of request, in the load generator's words.
         plan: The rates over time, in its words.
-        targets: Of attainment; close to the 90th percentiles, where it says most.
+        targets: Of attainment; close to the 90th percentiles, where it says most. On a real
+            engine below them, so that an attainment can lie too far off either way.
         limits: How far the simulator may lie.
         repeats: How often the load is served.
     """
@@ -85,30 +86,30 @@ def requests(records: Iterable[Record], started_s: float) -> list[Request]:
     return [Request(r.sent_s - started_s, r.prompt_tokens, r.tokens) for r in ordered]
 
 
+_CHATS = Case(
+    name="8B on an A100, chats",
+    profile="llama-3-8b-a100",
+    is_simulated_device=True,
+    budget=512,
+    seqs=64,
+    mix="chat:0.8:200-1200:30-90,long:0.2:1800-3000:20-40",
+    plan=("--plan", "steady", "--rate", "5", "--duration", "100"),
+    targets=Targets(ttft_ms=150.0, itl_ms=35.0),
+)
+_BURSTS = replace(
+    _CHATS,
+    name="8B on an A100, bursts",
+    budget=1024,
+    seqs=32,
+    plan=(
+        *("--plan", "burst", "--rate", "3", "--factor", "5"),
+        *("--every", "25", "--burst", "5", "--duration", "100"),
+    ),
+    targets=Targets(ttft_ms=700.0, itl_ms=70.0),
+)
 CASES = (
-    Case(
-        name="8B on an A100, chats",
-        profile="llama-3-8b-a100",
-        is_simulated_device=True,
-        budget=512,
-        seqs=64,
-        mix="chat:0.8:200-1200:30-90,long:0.2:1800-3000:20-40",
-        plan=("--plan", "steady", "--rate", "5", "--duration", "100"),
-        targets=Targets(ttft_ms=150.0, itl_ms=35.0),
-    ),
-    Case(
-        name="8B on an A100, bursts",
-        profile="llama-3-8b-a100",
-        is_simulated_device=True,
-        budget=1024,
-        seqs=32,
-        mix="chat:0.8:200-1200:30-90,long:0.2:1800-3000:20-40",
-        plan=(
-            *("--plan", "burst", "--rate", "3", "--factor", "5"),
-            *("--every", "25", "--burst", "5", "--duration", "100"),
-        ),
-        targets=Targets(ttft_ms=700.0, itl_ms=70.0),
-    ),
+    _CHATS,
+    _BURSTS,
     Case(
         name="70B on four A100, long prompts",
         profile="llama-3-70b-a100-tp4",
@@ -127,7 +128,7 @@ CASES = (
         seqs=32,
         mix="chat:0.8:24-96:24-64,long:0.2:200-400:16-32",
         plan=("--plan", "steady", "--rate", "1.2", "--duration", "80"),
-        targets=Targets(ttft_ms=400.0, itl_ms=120.0),
+        targets=Targets(ttft_ms=200.0, itl_ms=45.0),
         limits=ON_CPU,
         repeats=3,
     ),

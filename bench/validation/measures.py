@@ -54,19 +54,21 @@ class Limits:
     """How far a simulated figure may lie from the served one.
 
     Attributes:
-        points: Percentage points, of attainment.
         p50: Share of the served figure, of medians.
         p95: The same of 95th percentiles.
+        points: Percentage points, of attainment.
+        attainment: The same as a share of the served attainment, where that is more.
     """
 
-    points: float
     p50: float
     p95: float
+    points: float = 0.0
+    attainment: float = 0.0
 
-    def of(self, name: str) -> float:
-        """Of one figure."""
+    def of(self, name: str, served: float) -> float:
+        """Of one figure, in points or as a share of the served one."""
         if name in SHARES:
-            return self.points
+            return max(self.points, self.attainment * served)
         return self.p50 if name in MEDIANS else self.p95
 
 
@@ -95,20 +97,35 @@ class Distance:
         return apart if self.name in SHARES else apart / self.served
 
     @property
+    def allowed(self) -> float:
+        """Its limit, or the spread of repeats where that is larger."""
+        return max(self.limit, self.spread)
+
+    @property
     def holds(self) -> bool:
-        """Whether it lies within its limit, or within the spread of repeats."""
-        return abs(self.value) <= max(self.limit, self.spread)
+        """Whether it lies within what is allowed."""
+        return abs(self.value) <= self.allowed
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether repeats lie so far apart that no simulated figure could be too small."""
+        return self.allowed >= (self.served if self.name in SHARES else 1.0)
 
     @property
     def line(self) -> str:
         """For people."""
         unit, factor = (" points", 1.0) if self.name in SHARES else (" %", 100.0)
-        allowed = max(self.limit, self.spread) * factor
         return (
             f"{self.name:13s} served {self.served:8.2f} simulated {self.simulated:8.2f} "
-            f"apart {self.value * factor:+6.1f}{unit} of {allowed:.1f}"
-            f"{'' if self.holds else '  SHORT'}"
+            f"apart {self.value * factor:+6.1f}{unit} of "
+            f"{self.allowed * factor:.1f}{_words(self)}"
         )
+
+
+def _words(distance: Distance) -> str:
+    if distance.says_nothing:
+        return "  VOID: repeats differ too much"
+    return "" if distance.holds else "  SHORT"
 
 
 def measures(ttft_ms: Sequence[float], gaps_ms: Sequence[float], targets: Targets) -> Measures:
@@ -162,7 +179,7 @@ def distances(
                 name=name,
                 served=at,
                 simulated=getattr(simulated, name),
-                limit=limits.of(name),
+                limit=limits.of(name, at),
                 spread=spread if name in SHARES else spread / at,
             )
         )

@@ -70,6 +70,42 @@ def test_what_repeats_differ_by_is_allowed_where_it_is_more() -> None:
     assert not far.holds
 
 
+@pytest.mark.parametrize(
+    ("name", "served", "holds", "short"),
+    [
+        ("ttft_percent", 60.0, (43.0, 77.0), (41.0, 79.0)),
+        ("itl_percent", 90.0, (64.0, 100.0), (62.0,)),
+        ("ttft_p50_ms", 100.0, (71.0, 129.0), (69.0, 131.0)),
+        ("itl_p95_ms", 50.0, (36.0, 64.0), (34.0, 66.0)),
+    ],
+)
+def test_a_real_engine_is_missed_by_more_than_30_percent_of_what_it_served(
+    name: str, served: float, holds: tuple[float, ...], short: tuple[float, ...]
+) -> None:
+    repeats = [replace(SERVED, **{name: served})] * 3
+
+    def found(simulated: float) -> bool:
+        every = distances(repeats, replace(SERVED, **{name: simulated}), ON_CPU)
+        return next(each.holds for each in every if each.name == name)
+
+    assert [found(value) for value in holds] == [True] * len(holds)
+    assert [found(value) for value in short] == [False] * len(short)
+
+
+@pytest.mark.parametrize(
+    ("values", "says_nothing"), [((50.0, 100.0, 149.0), False), ((40.0, 100.0, 141.0), True)]
+)
+def test_repeats_that_differ_by_all_there_is_say_nothing(
+    values: tuple[float, ...], says_nothing: bool
+) -> None:
+    """Any simulated figure down to nothing would do: that is void, not ok."""
+    repeats = [replace(SERVED, itl_p95_ms=value) for value in values]
+    found = distances(repeats, replace(SERVED, itl_p95_ms=0.5), ON_CPU)
+    assert any(each.says_nothing for each in found) is says_nothing
+    word = verdict([comparison(repeats=repeats, distances=found)]).split()[1]
+    assert word == ("void" if says_nothing else "short")
+
+
 def test_the_middle_is_taken_of_each_figure() -> None:
     repeats = [replace(SERVED, ttft_p50_ms=a, itl_p50_ms=b) for a, b in ((1, 9), (5, 5), (9, 1))]
     assert (middle(repeats).ttft_p50_ms, middle(repeats).itl_p50_ms) == (5, 5)
