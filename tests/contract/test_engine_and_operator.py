@@ -74,6 +74,10 @@ def test_outcomes_that_the_operator_tells_apart_are_the_engines() -> None:
     assert {each.value for each in choice.SloMetric} == {m.value for m in admin_wire.SloMetric}
 
 
+def test_refusals_that_count_as_missed_are_the_engines_for_want_of_capacity() -> None:
+    assert set(metric_names.OVERLOAD_REASONS) == names.OVERLOAD_REASONS
+
+
 def test_the_engine_understands_every_key_of_the_operators_tunables() -> None:
     """It passes over keys that it does not know, so a misspelt one would be lost in silence."""
     slo = Slo(name="first", tier="batch", metric="ITL", percentile=90, target_ms=123)

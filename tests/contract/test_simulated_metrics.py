@@ -7,7 +7,7 @@ the same window after window.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -27,7 +27,7 @@ from paceline_engine.server.slo import SloBoard
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.api.v1alpha1 import Tier as ObjectiveTier
 from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.window import Latency, StepClass
+from paceline_operator.autopilot.window import Counter, Latency, StepClass
 from paceline_operator.metrics import names
 from paceline_operator.metrics.exposition import HISTOGRAMS, Exposition, Totals, parse
 from paceline_operator.metrics.increase import increase
@@ -177,6 +177,7 @@ class BothWorlds:
         self.waiting: list[Life] = []
         self.running: list[Life] = []
         self.preempted: list[Life] = []
+        self.refused = self.refused_for_want = 0
         self.preemptions = self.prefix_queries_tokens = self.prefix_hits_tokens = 0
         self.made.follow(self)
 
@@ -191,6 +192,9 @@ class BothWorlds:
             self.admit(tier, prompt_tokens)
             return
         self.made.refused(tier.value, reason)
+        self.refused += 1
+        is_own = tier is Tier.INTERACTIVE and reason in metric_names.OVERLOAD_REASONS
+        self.refused_for_want += is_own
         if reason in metric_names.REDIRECT_REASONS:
             self.real.metering.redirect(reason, tier)
         elif reason == metric_names.NEVER_FITS:
@@ -348,9 +352,11 @@ def same(made: object, real: object) -> None:
 
 def compare(worlds: BothWorlds, real: Totals) -> None:
     made = worlds.made.take(worlds.time.now_s)
-    same(
-        {k: v for k, v in made.counters.items() if v}, {k: v for k, v in real.counters.items() if v}
-    )
+    same(_counted(made.counters), _counted(real.counters))
+    # The meter counts every refusal, the operator reads those that objectives count as missed.
+    assert made.counters.get(Counter.REQUESTS_REJECTED, 0) == worlds.refused
+    assert real.counters.get(Counter.REQUESTS_REJECTED, 0) == worlds.refused_for_want
+    worlds.refused = worlds.refused_for_want = 0
     for found, wanted in ((made.histograms, real.histograms), (made.batch, real.batch)):
         filled = {latency: h for latency, h in wanted.items() if h.samples}
         assert {k: (h.edges, h.counts) for k, h in found.items()} == {
@@ -362,6 +368,10 @@ def compare(worlds: BothWorlds, real: Totals) -> None:
     for kind, sums in filled.items():
         assert made.steps[kind].sums == pytest.approx(sums, rel=1e-9, abs=1e-3)
     assert made.slo == real.slo
+
+
+def _counted(counters: Mapping[Counter, float]) -> dict[Counter, float]:
+    return {k: v for k, v in counters.items() if v and k is not Counter.REQUESTS_REJECTED}
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -179,6 +179,13 @@ def test_refused_requests_are_missed_though_no_histogram_holds_them() -> None:
     assert measure(replace(TTFT, tier=Tier.BATCH), coarse(60, 0, 0, 0, refused=9.0)).samples == 0
 
 
+def test_an_engine_that_counts_against_the_target_has_counted_its_refusals() -> None:
+    """No sample there, and refusals all the same: they were no load of this service's."""
+    seen = replace(coarse(0, 0, 0, 0, refused=40.0), slo={slo_key("t", "TTFT", 500): SloCounts()})
+    found = measure(TTFT, seen)
+    assert (found.attainment, found.samples, found.met) == (None, 0, None)
+
+
 @given(st.lists(st.floats(0, 1e4), min_size=4, max_size=4), st.integers(1, 2000))
 def test_the_figure_shown_lies_between_what_is_possible(counts: list[float], target: int) -> None:
     found = measure(replace(TTFT, target_ms=target), coarse(*counts))

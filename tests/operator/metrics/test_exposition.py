@@ -47,6 +47,32 @@ def test_offered_is_what_the_interactive_tier_received() -> None:
     assert Window(start_s=0.0, end_s=5.0, counters=counters).offered_tokens == 300
 
 
+@pytest.mark.parametrize(
+    ("labels", "counted"),
+    [
+        *(({"reason": each}, True) for each in sorted(names.OVERLOAD_REASONS)),
+        *(({"reason": each, "tier": "batch"}, False) for each in sorted(names.OVERLOAD_REASONS)),
+        *(({"reason": each}, False) for each in ("draining", "not_ready", "bodies")),
+        ({"reason": "never_fits"}, False),
+        ({"reason": "not_ready", "tier": "unread"}, False),
+        ({"reason": "unauthenticated"}, False),
+        ({}, False),
+    ],
+)
+def test_refusals_are_those_of_the_interactive_tier_for_want_of_capacity(
+    labels: dict[str, str], counted: bool
+) -> None:
+    text = EngineText()
+    text.add(names.REJECTED, 7.0, **labels)
+    found = parse(text.render()).totals.counters.get(Counter.REQUESTS_REJECTED, 0.0)
+    assert found == (7.0 if counted else 0.0)
+
+
+def test_an_engine_without_tiers_refuses_interactive_requests() -> None:
+    text = f'{names.START_TIME.full_name} 1\n{names.REJECTED.full_name}{{reason="queue_delay"}} 3\n'
+    assert parse(text).totals.counters[Counter.REQUESTS_REJECTED] == 3
+
+
 def test_buckets_are_not_cumulative() -> None:
     text = EngineText()
     text.observe(names.TTFT, 0.05, 0.05, 0.3, 7.0)

@@ -128,16 +128,18 @@ def counts(objective: Objective, window: Window) -> Counts:
     """Exact where the engine counts against the target, else from the histogram.
 
     A histogram knows no request that was refused: it has no latency, and is missed all the same.
+    An engine that counts against the target has counted those itself, sample or not.
     """
     key = slo_key(objective.name, objective.metric, objective.target_ms, objective.tier)
     exact = window.slo.get(key)
     if exact is not None and exact.total:
         return Counts(good=exact.good, total=exact.total, least=exact.good, most=exact.good)
     found, target_s = _histogram(objective, window), objective.target_ms / 1e3
+    refused = _refused(objective, window) if exact is None else 0.0
     below_s, above_s = found.around(target_s)
     return Counts(
         good=found.below(target_s),
-        total=found.samples + _refused(objective, window),
+        total=found.samples + refused,
         least=found.up_to(below_s),
         most=found.up_to(above_s),
         edges_ms=None if below_s == above_s else (1e3 * below_s, 1e3 * above_s),
@@ -145,6 +147,7 @@ def counts(objective: Objective, window: Window) -> Counts:
 
 
 def _refused(objective: Objective, window: Window) -> float:
+    """Refusals for want of capacity of the objective's own tier, as far as a window tells them."""
     if objective.tier is not Tier.INTERACTIVE or objective.metric is SloMetric.ITL:
         return 0.0
     return window.count(Counter.REQUESTS_REJECTED)

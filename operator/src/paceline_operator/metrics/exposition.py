@@ -164,6 +164,16 @@ class _Collected:
         if role is Counter.PROMPT_TOKENS_RECEIVED and labels.get("tier") == BATCH:
             self.add_counter(Counter.BATCH_TOKENS_RECEIVED, {}, value)
 
+    def add_refused(self, role: Counter, labels: Mapping[str, str], value: float) -> None:
+        """Refusals that objectives of the interactive tier count as missed.
+
+        Those of another tier are that tier's; what the caller got wrong, what another replica
+        serves, and what has no reason say nothing against this service.
+        """
+        is_own = labels.get("tier", INTERACTIVE) == INTERACTIVE
+        if is_own and labels.get("reason") in names.OVERLOAD_REASONS:
+            self.add_counter(role, labels, value)
+
     def add_moment(self, _: None, labels: Mapping[str, str], value: float) -> None:
         step_class = _CLASSES.get(labels["class"])
         if step_class is not None:  # a newer engine may know more of them
@@ -245,6 +255,7 @@ def _edges(texts: tuple[str, ...]) -> _Edges:
 _Add = Callable[[_Collected, Any, Mapping[str, str], float], None]
 _PLACES: Mapping[str, tuple[_Add, object]] = {
     **{name: (_Collected.add_counter, role) for name, role in COUNTERS.items()},
+    names.REJECTED.full_name: (_Collected.add_refused, Counter.REQUESTS_REJECTED),
     **{f"{name}_bucket": (_Collected.add_bucket, role) for name, role in HISTOGRAMS.items()},
     **{f"{name}_sum": (_Collected.add_sum, role) for name, role in HISTOGRAMS.items()},
     **{name: (_Collected.add_gauge, name) for name in _GAUGES},

@@ -76,4 +76,8 @@ MEMORY_RESIDENT = Family("memory_resident_bytes", Kind.GAUGE, (*MODEL, "process"
 CONNECTIONS_REFUSED = Family("connections_refused_total", Kind.COUNTER)
 START_TIME = Family("process_start_time_seconds", Kind.GAUGE)
 
+OVERLOAD_REASONS = frozenset({"queued_requests", "queued_tokens", "projected_kv", "queue_delay"})
+"""Reasons of `rejected_total` for which a request is lost that the service should have served: not
+the caller's own mistakes, nor what another replica serves."""
+
 FAMILIES = tuple(value for value in tuple(globals().values()) if isinstance(value, Family))
