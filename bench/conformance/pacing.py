@@ -12,22 +12,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from bench.conformance.bars import OURS
 from bench.conformance.cell import Cell, Score
-from bench.conformance.load_case import LoadCase
 from bench.conformance.loads import loads
 from bench.conformance.run_cell import run_cell
+from bench.conformance.stretch import Stretch
 from bench.conformance.tune import needed
 from bench.conformance.tuning import Tuning
-from paceline_operator.simulator.fleet.faults import PodSpell
-from paceline_operator.simulator.generator import Generator
-from paceline_operator.simulator.request import Request
 
 RESULTS = Path(__file__).parents[1] / "results"
 PACED = "ours-paced"
@@ -39,50 +35,6 @@ STRETCHES = (
     "hit-rate-drop:1500-2400",
     "slower-steps:1500-2400",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A load from one second of it to another."""
-
-    load: str
-    from_s: float
-    to_s: float
-
-    @classmethod
-    def read(cls, text: str) -> Stretch:
-        """From `LOAD:FROM-TO`.
-
-        Raises:
-            ValueError: It is not of that form.
-        """
-        load, colon, span = text.partition(":")
-        begin, dash, end = span.partition("-")
-        if not (colon and dash):
-            raise ValueError(f"{text!r} is no stretch of a load; write LOAD:FROM-TO in seconds")
-        return cls(load, float(begin), float(end))
-
-    def of(self, case: LoadCase) -> LoadCase:
-        """The load, cut to it and beginning at 0, its faults with it."""
-        step_s = case.step_up_at_s
-        spells = (each for each in case.faults if isinstance(each, PodSpell))
-        return replace(
-            case,
-            play=partial(self._requests, case),
-            duration_s=self.to_s - self.from_s,
-            step_up_at_s=None if step_s is None else step_s - self.from_s,
-            faults=tuple(
-                replace(each, start_s=each.start_s - self.from_s, end_s=each.end_s - self.from_s)
-                for each in spells
-            ),
-        )
-
-    def _requests(self, case: LoadCase, generator: Generator) -> Iterator[Request]:
-        for each in case.play(generator):
-            if each.arrival_s >= self.to_s:
-                return
-            if each.arrival_s >= self.from_s:
-                yield replace(each, arrival_s=each.arrival_s - self.from_s)
 
 
 def compare(stretch: Stretch) -> dict[str, Score]:

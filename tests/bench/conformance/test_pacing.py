@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bench.conformance.loads import loads
-from bench.conformance.pacing import STRETCHES, Stretch
+from bench.conformance.pacing import STRETCHES
+from bench.conformance.stretch import Stretch
 from paceline_operator.simulator.fleet.faults import StepsSlower
 from tests.bench.conformance.tiny_case import tiny
 
