@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.window import Counter
+from paceline_operator.autopilot.window import Counter, Latency, StepClass, Window, merge
 from paceline_operator.metrics import PrometheusServer, PrometheusSource, Scraper, Target, names
 from paceline_operator.metrics.errors import ScrapeError
 from tests.operator.metrics.prometheus_answer import matrix, series
@@ -79,7 +79,7 @@ async def test_one_query_asks_for_all_pods_and_for_what_is_read_alone(
     (form,) = made.asked
     assert (form["time"], form["timeout"]) == ("1234.500", "0.300")
     query = form["query"]
-    assert query.endswith("}[15s]")
+    assert query.endswith("}[25s]")
     assert 'kubernetes_namespace="d"' in query
     assert r'kubernetes_pod=~"chat-a|chat\\.b"' in query
     assert r'cluster="e\"u\\1"' in query
@@ -88,7 +88,7 @@ async def test_one_query_asks_for_all_pods_and_for_what_is_read_alone(
     assert "paceline_engine_goodput_requests_total" not in wanted.split("|")
 
 
-async def test_growth_between_two_answers_is_one_slice_of_the_rounds(
+async def test_growth_between_two_answers_is_a_slice_between_their_samples(
     server: Asked, session: aiohttp.ClientSession
 ) -> None:
     made, where = server
@@ -96,11 +96,12 @@ async def test_growth_between_two_answers_is_one_slice_of_the_rounds(
     made.body = matrix(series(engine(10), 98.0, pod="chat-a"), series(engine(1), 99, pod="chat-b"))
     await scraper.scrape([A, B], 100.0)
     made.body = matrix(
-        series(engine(30), 103.0, pod="chat-a"), series(engine(4), 104, pod="chat-b")
+        *(series(engine(count), at_s, pod="chat-a") for at_s, count in ((98.0, 10), (103.0, 30))),
+        *(series(engine(count), at_s, pod="chat-b") for at_s, count in ((99.0, 1), (104.0, 4))),
     )
     scrape = await scraper.scrape([A, B], 105.0)
     (cut,) = scrape.slices
-    assert (cut.start_s, cut.end_s, cut.pod_seconds) == (100.0, 105.0, 10.0)
+    assert (cut.start_s, cut.end_s, cut.pod_seconds) == (98.0, 103.0, 9.0)
     assert cut.count(Counter.GENERATION_TOKENS) == 23
     assert scrape.pods["uid-a"].read_at_s == 103.0
 
@@ -124,12 +125,14 @@ async def test_of_two_replicas_one_is_read_until_it_is_stale(
     made, where = server
     scraper = Scraper(PrometheusSource(session, where))
 
+    scraped: list[list[dict[str, Any]]] = []
+
     async def ask(now_s: float, first: tuple[float, float], second: tuple[float, float]) -> Any:
-        parts = [
-            series(engine(tokens), at_s, pod="chat-a", replica=str(number))
-            for number, (at_s, tokens) in enumerate((first, second))
-        ]
-        made.body = matrix(*parts)
+        for number, (at_s, tokens) in enumerate((first, second)):
+            found = series(engine(tokens), at_s, pod="chat-a", replica=str(number))
+            if found not in scraped:
+                scraped.append(found)
+        made.body = matrix(*scraped)
         return await scraper.scrape([A], now_s)
 
     await ask(100.0, (99.0, 50), (98.0, 48))
@@ -185,3 +188,95 @@ async def test_the_token_is_read_anew_and_its_absence_is_an_error(
         file.write_text(f"{token}\n")
         await source.read((A,), 1.0)
     assert [each["Authorization"] for each in made.headers] == ["Bearer one", "Bearer two"]
+
+
+async def test_rounds_that_drift_against_the_servers_make_no_surge(
+    server: Asked, session: aiohttp.ClientSession
+) -> None:
+    """It is asked each 5.3 s and scrapes each 5 s: now and then a round finds two scrapes."""
+    made, where = server
+    scraper = Scraper(PrometheusSource(session, where))
+    rates: list[float] = []
+    for number in range(24):
+        now_s = 100.0 + 5.3 * number
+        parts = []
+        for pod, phase_s in (("chat-a", 0.1), ("chat-b", 0.2)):
+            last = int((now_s - phase_s) // 5)
+            for at_s in (5.0 * each + phase_s for each in range(last - 3, last + 1)):
+                text = EngineText()
+                text.add(names.PROMPT_TOKENS_RECEIVED, 40 * at_s)
+                parts.append(series(text, at_s, pod=pod))
+        made.body = matrix(*parts)
+        slices = (await scraper.scrape([A, B], now_s)).slices
+        rates += [each.rate(Counter.PROMPT_TOKENS_RECEIVED) for each in slices]
+    assert len(slices) >= 20
+    # A slice that begins with the first pod lacks the tenth of a second of the other.
+    assert min(rates) > 0.98 * 80
+    assert max(rates) < 1.001 * 80
+    assert sum(each.length_s for each in slices) == pytest.approx(
+        slices[-1].end_s - slices[0].start_s
+    )
+
+
+def partial(text: EngineText, at_s: float, *lacks: str) -> list[dict[str, Any]]:
+    """A scrape of which some series have not arrived."""
+    return [
+        each for each in series(text, at_s, pod="chat-a") if each["metric"]["__name__"] not in lacks
+    ]
+
+
+LATE = {
+    "a counter": names.GENERATION_TOKENS.full_name,
+    "a histogram": f"{names.TTFT.full_name}_bucket",
+    "its sum": f"{names.TTFT.full_name}_sum",
+    "step moments": names.STEP_MOMENTS.full_name,
+    "objectives": names.SLO_SAMPLES.full_name,
+}
+
+
+@pytest.mark.parametrize("late", LATE.values(), ids=LATE.keys())
+@pytest.mark.parametrize("in_the_first", [False, True])
+async def test_a_scrape_that_arrives_in_parts_makes_no_growth_of_a_lifetime(
+    late: str, in_the_first: bool, server: Asked, session: aiohttp.ClientSession
+) -> None:
+    made, where = server
+    scraper = Scraper(PrometheusSource(session, where))
+
+    def total(count: int) -> EngineText:
+        text = engine(1000 + count)
+        text.observe(names.TTFT, *[0.2] * (500 + count))
+        text.add(names.STEP_MOMENTS, 7000 + count, term="n", **{"class": "mixed"})
+        text.add(names.SLO_SAMPLES, 900 + count, slo="x", metric="TTFT", target_ms="500",
+                 outcome="good")  # fmt: skip
+        return text
+
+    scrapes = [(98.0 + 5 * number, total(number)) for number in range(5)]
+    slices: tuple[Window, ...] = ()
+    for number in range(5):
+        newest = 0 if in_the_first else 2
+        shown = [
+            partial(text, at_s, *([late] if number == newest == place else []))
+            for place, (at_s, text) in enumerate(scrapes[: number + 1])
+        ]
+        made.body = matrix(*shown)
+        slices = (await scraper.scrape([A], 100.0 + 5 * number)).slices
+    grown = merge(slices)
+    assert grown.count(Counter.GENERATION_TOKENS) == 4
+    assert grown.histogram(Latency.TTFT).samples == 4
+    assert grown.histogram(Latency.TTFT).total == pytest.approx(0.8)
+    assert grown.moments(StepClass.MIXED).count == 4
+    assert [each.good for each in grown.slo.values()] == [4]
+
+
+async def test_what_an_engine_begins_to_report_counts_from_nothing(
+    server: Asked, session: aiohttp.ClientSession
+) -> None:
+    made, where = server
+    scraper = Scraper(PrometheusSource(session, where))
+    one, two = engine(10), engine(10)
+    two.add(names.REJECTED, 3, reason="full")
+    made.body = matrix(series(one, 98.0, pod="chat-a"))
+    await scraper.scrape([A], 100.0)
+    made.body = matrix(series(one, 98.0, pod="chat-a"), series(two, 103.0, pod="chat-a"))
+    (cut,) = (await scraper.scrape([A], 105.0)).slices
+    assert cut.count(Counter.REQUESTS_REJECTED) == 3

@@ -42,13 +42,23 @@ def test_labels_of_the_server_do_not_hide_those_of_the_engine() -> None:
     assert answer.exposition == parse(engine(7).render())
 
 
-def test_the_last_scrape_counts_and_what_it_lacks_is_gone() -> None:
+def test_the_last_scrape_counts_once_it_has_all_of_the_one_before() -> None:
     old, new = engine(5), EngineText()
     new.add(names.GENERATION_TOKENS, 8)
-    body = matrix(series(old, 10.0, pod="a"), series(new, 15.0, pod="a"))
-    (answer,) = of_pod(body)
-    assert answer.exposition == parse(new.render())
-    assert answer.read_at_s == 15.0
+    scrapes = [series(old, 10.0, pod="a"), series(new, 15.0, pod="a")]
+    (answer,) = of_pod(matrix(*scrapes))
+    assert (answer.exposition, answer.read_at_s) == (parse(old.render()), 10.0)
+    # What it lacks was not on its way: it is gone.
+    (answer,) = of_pod(matrix(*scrapes, series(new, 20.0, pod="a")))
+    assert (answer.exposition, answer.read_at_s) == (parse(new.render()), 20.0)
+
+
+def test_totals_of_before_are_told_with_what_came_late() -> None:
+    (answer,) = of_pod(matrix(*(series(engine(at), at, pod="a") for at in (10.0, 15.0, 20.0))))
+    assert answer.earlier is not None
+    assert answer.earlier(15.0) == parse(engine(15.0).render())
+    assert answer.earlier(14.9) == parse(engine(10.0).render())
+    assert answer.earlier(9.0) is None
 
 
 def test_each_that_scrapes_a_pod_has_an_answer_of_its_own() -> None:

@@ -22,6 +22,8 @@ from paceline_operator.metrics.source import Answers, PodAnswers, Target
 
 PATH = "/api/v1/query"
 MAX_BYTES = 64 * 1024 * 1024
+LAG_INTERVALS = 2
+"""Scrapes that may be on their way to the server: it is asked for that much more of the past."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +52,8 @@ class PrometheusServer:
 
     @property
     def window_s(self) -> int:
-        """How far back samples are asked for: what is older is stale anyway."""
-        return max(1, round(STALE_AFTER_INTERVALS * self.interval_s))
+        """How far back samples are asked for: over what growth may be taken from, and lags."""
+        return max(1, round((STALE_AFTER_INTERVALS + LAG_INTERVALS) * self.interval_s))
 
     def query(self, targets: Sequence[Target]) -> str:
         """PromQL for the samples of some pods of one namespace."""
@@ -94,17 +96,21 @@ class PrometheusSource:
             failed = ScrapeError(f"{self._url}: {error}")
             return {target.uid: failed for target in targets}
         pods = by_pod(series, self._server.pod_label)
-        return {target.uid: self._answers(target, pods.get(target.name, ())) for target in targets}
+        return {
+            target.uid: self._answers(target, pods.get(target.name, ()), now_s)
+            for target in targets
+        }
 
-    def _answers(self, target: Target, series: Sequence[Series]) -> PodAnswers:
-        if not series:
-            return ScrapeError(
-                f"{self._url}: no sample of pod {target.name} in the last {self._server.window_s} s"
-            )
+    def _answers(self, target: Target, series: Sequence[Series], now_s: float) -> PodAnswers:
+        stale_after_s = STALE_AFTER_INTERVALS * self._server.interval_s
         try:
-            return answers(series)
+            found = answers(series) if series else ()
         except ScrapeError as error:
             return ScrapeError(f"{self._url}: pod {target.name}: {error}")
+        recent = tuple(each for each in found if each.read_at_s >= now_s - stale_after_s)
+        return recent or ScrapeError(
+            f"{self._url}: no sample of pod {target.name} in the last {stale_after_s:g} s"
+        )
 
     async def _ask(self, query: str, now_s: float) -> bytes:
         """Body of the answer, whatever its status: a refusal says why in the same form."""

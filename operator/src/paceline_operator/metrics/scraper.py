@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.slices import Slices
 from paceline_operator.autopilot.window import INTERACTIVE, Counter, PodShare, Window
 from paceline_operator.metrics import names
+from paceline_operator.metrics.booking import Booking
 from paceline_operator.metrics.direct import SCRAPE_INTERVAL_S
 from paceline_operator.metrics.errors import ScrapeError
 from paceline_operator.metrics.exposition import BATCH, Exposition, Totals
@@ -57,8 +57,9 @@ class Scrape:
     Attributes:
         pods: One reading for each target, by UID.
         slices: What happened in the last 300 s, oldest first; a round in which no pod
-            answered leaves a gap, or a longer slice after it. Growth belongs to the rounds
-            that saw it, whatever the age of what they saw.
+            answered leaves a gap, or a longer slice after it. They tell of the time in which it
+            happened: where a server reads the pods, they end as long ago as it has read the
+            first of them.
     """
 
     pods: Mapping[str, PodReading]
@@ -67,11 +68,10 @@ class Scrape:
 
 @dataclass(slots=True)
 class _Pod:
-    """The last answer of one pod, and the round that brought it."""
+    """The last answer of one pod."""
 
     exposition: Exposition | None = None
     read_at_s: float | None = None
-    round_s: float = 0.0
     origin: str = ""
     error: str = ""
 
@@ -83,12 +83,14 @@ class _Pod:
         """What an answer's counters grew from; None where that is unknown or long ago."""
         if self.read_at_s is None or self.origin != answer.origin:
             return None
-        return None if answer.read_at_s - self.read_at_s > stale_after_s else self.exposition
+        if answer.read_at_s - self.read_at_s > stale_after_s:
+            return None
+        return self.exposition if answer.earlier is None else answer.earlier(self.read_at_s)
 
-    def take(self, answer: Answer, now_s: float) -> None:
+    def take(self, answer: Answer) -> None:
         """Keep an answer in place of the one before."""
         self.exposition, self.read_at_s = answer.exposition, answer.read_at_s
-        self.origin, self.round_s = answer.origin, now_s
+        self.origin = answer.origin
 
 
 class Scraper:
@@ -101,7 +103,7 @@ class Scraper:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._pods: dict[str, _Pod] = {}
-        self._slices = Slices()
+        self._booking = Booking()
 
     async def scrape(self, targets: Iterable[Target], now_s: float) -> Scrape:
         """Reads all targets in parallel; one that fails only keeps its old reading.
@@ -114,7 +116,7 @@ class Scraper:
         self._pods = {uid: self._pods.get(uid) or _Pod() for uid in wanted}
         answers = await self._source.read(tuple(wanted.values()), now_s) if wanted else {}
         rounds = (self._take(target, answers[uid], now_s) for uid, target in wanted.items())
-        slices = self._slices.append([each for each in rounds if each is not None], now_s)
+        slices = self._booking.append([each for each in rounds if each is not None], now_s)
         stale_after_s = self._stale_after_s
         readings = {uid: _reading(pod, now_s, stale_after_s) for uid, pod in self._pods.items()}
         return Scrape(pods=readings, slices=slices)
@@ -124,7 +126,7 @@ class Scraper:
         return STALE_AFTER_INTERVALS * self._source.interval_s
 
     def _take(self, target: Target, found: PodAnswers, now_s: float) -> Window | None:
-        """Keeps what a pod reported; returns its growth since the round that brought news."""
+        """Keeps what a pod reported; returns its growth since the answer before."""
         pod = self._pods[target.uid]
         if isinstance(found, ScrapeError):
             _log.debug("pod %s gave no metrics: %s", target.uid, found)
@@ -134,11 +136,11 @@ class Scraper:
         answer = _chosen(found, pod.origin, now_s - self._stale_after_s)
         if not pod.is_news(answer):
             return None
-        before, since_s = pod.base_line(answer, self._stale_after_s), pod.round_s
-        pod.take(answer, now_s)
-        if before is None:
+        before, since_s = pod.base_line(answer, self._stale_after_s), pod.read_at_s
+        pod.take(answer)
+        if before is None or since_s is None:
             return None
-        return _window(increase(before, answer.exposition), target, since_s, now_s)
+        return _window(increase(before, answer.exposition), target, since_s, answer.read_at_s)
 
 
 def _chosen(answers: tuple[Answer, ...], origin: str, not_before_s: float) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,11 +37,15 @@ class Answer:
         exposition: What it reported.
         read_at_s: When it reported that, on the operator's clock.
         origin: Who read it; counters are subtracted within one origin only.
+        earlier: What the same totals were at an earlier time, as far as that is known by now,
+            None where it is not. Absent where an answer is whole when it is given: then the
+            answer of that time says it.
     """
 
     exposition: Exposition
     read_at_s: float
     origin: str = ""
+    earlier: Callable[[float], Exposition | None] | None = None
 
 
 PodAnswers = tuple[Answer, ...] | ScrapeError
