@@ -13,6 +13,7 @@ from paceline_operator.cli import what_if_load
 from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.manifest import Manifest, read_manifest, read_spec
 from paceline_operator.cli.progress import Told
+from paceline_operator.cli.prometheus_access import read_access
 from paceline_operator.cli.service import Service, connected
 from paceline_operator.cli.what_if_load import PlayableLoad
 from paceline_operator.simulator.profiles import UnknownProfileError, find_profile
@@ -46,6 +47,8 @@ class Asked:
         context: Of the kubeconfig, None for the current one.
         trace: Trace file, None with Prometheus.
         prometheus: Address of a server, None with a trace.
+        token_file: With a bearer token for it.
+        ca_file: With the authorities to trust with it.
         last_s: How much of Prometheus's past.
         selector: Labels of the engines' series, None for the usual ones.
         scale: How many times the load.
@@ -59,6 +62,8 @@ class Asked:
     context: str | None = None
     trace: Path | None = None
     prometheus: str | None = None
+    token_file: Path | None = None
+    ca_file: Path | None = None
     last_s: float = 86_400.0
     selector: str | None = None
     scale: float = 1.0
@@ -194,7 +199,12 @@ async def _load(asked: Asked, name: str, namespace: str, now_s: float) -> Playab
         raise CliError("no load: name a file with --trace, or a server with --prometheus")
     selector = asked.selector or what_if_load.default_selector(name, namespace)
     return await what_if_load.from_prometheus(
-        asked.prometheus, selector, asked.last_s, asked.scale, now_s
+        asked.prometheus,
+        read_access(asked.prometheus, asked.token_file, asked.ca_file),
+        selector,
+        span_s=asked.last_s,
+        scale=asked.scale,
+        now_s=now_s,
     )
 
 

@@ -32,6 +32,14 @@ Trace = Annotated[
                       "[,prefix_blocks_512]."),
 ]  # fmt: skip
 Server = Annotated[str | None, typer.Option(metavar="URL", help="Load: what this server kept.")]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--prometheus-token-file", metavar="FILE", help="Bearer token for the server."),
+]
+CaFile = Annotated[
+    Path | None,
+    typer.Option("--prometheus-ca-file", metavar="FILE", help="Authorities to trust, PEM."),
+]
 Last = Annotated[str | None, typer.Option(help=f"How much of its past [default: {DEFAULT_LAST}].")]
 Selector = Annotated[
     str | None,
@@ -70,6 +78,8 @@ def what_if(  # noqa: PLR0913 - one for each flag
     file: File,
     trace: Trace = None,
     prometheus: Server = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
     last: Last = None,
     selector: Selector = None,
     old: Old = None,
@@ -89,7 +99,12 @@ def what_if(  # noqa: PLR0913 - one for each flag
             raise CliError("--json and --markdown exclude each other; name one")
         if (trace is None) == (prometheus is None):
             raise CliError("the load comes from --trace or from --prometheus; name one of them")
-        for flag, value in (("--last", last), ("--selector", selector)):
+        for flag, value in (
+            ("--last", last),
+            ("--selector", selector),
+            ("--prometheus-token-file", token_file),
+            ("--prometheus-ca-file", ca_file),
+        ):
             if value is not None and prometheus is None:
                 raise CliError(f"{flag} is for --prometheus: a trace is played whole")
         asked = Asked(
@@ -99,6 +114,8 @@ def what_if(  # noqa: PLR0913 - one for each flag
             context=context,
             trace=trace,
             prometheus=prometheus,
+            token_file=token_file,
+            ca_file=ca_file,
             last_s=duration.seconds(last or DEFAULT_LAST, "--last"),
             selector=selector,
             scale=scale,

@@ -17,7 +17,7 @@ from paceline_operator.cli.trace_file import trace_tape
 from paceline_operator.domain.names import derive
 from paceline_operator.metrics.errors import PrometheusError
 from paceline_operator.metrics.load_history import History, Question, read_history
-from paceline_operator.metrics.query_api import QueryApi
+from paceline_operator.metrics.query_api import Access, QueryApi
 from paceline_operator.simulator.loads.scaled import scaled
 from paceline_operator.simulator.loads.superpose import Tape
 from paceline_operator.simulator.loads.totals import Totals, totals
@@ -80,7 +80,7 @@ def from_trace(path: Path, scale: float) -> PlayableLoad:
 
 
 async def from_prometheus(
-    url: str, selector: str, span_s: float, scale: float, now_s: float
+    url: str, access: Access, selector: str, *, span_s: float, scale: float, now_s: float
 ) -> PlayableLoad:
     """The load of the last while, made again from counters.
 
@@ -90,7 +90,7 @@ async def from_prometheus(
     asked = Question(selector=selector, start_s=now_s - span_s, end_s=now_s)
     try:
         async with aiohttp.ClientSession() as session:
-            found = await read_history(QueryApi(session, url), asked)
+            found = await read_history(QueryApi(session, url, access), asked)
     except PrometheusError as error:
         raise CliError(str(error)) from error
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
+from dataclasses import dataclass, field
+
 import aiohttp
 from yarl import URL
 
@@ -13,12 +16,29 @@ TIMEOUT_S = 120.0
 _SHOWN_CHARACTERS = 300
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How to be let in, and whom to trust.
+
+    Attributes:
+        token: Bearer token, None without.
+        trust: With `https`; None for the system's authorities.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    trust: ssl.SSLContext | None = None
+
+
+_OPEN = Access()
+
+
 class QueryApi:
     """A server.
 
     Args:
         session: Open client session; the caller's.
         url: Its address, with whatever path it is served under.
+        access: How to be let in.
         timeout_s: For one question.
 
     Raises:
@@ -26,10 +46,16 @@ class QueryApi:
     """
 
     def __init__(
-        self, session: aiohttp.ClientSession, url: str, timeout_s: float = TIMEOUT_S
+        self,
+        session: aiohttp.ClientSession,
+        url: str,
+        access: Access = _OPEN,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._session = session
         self._url = _checked(url)
+        self._trust = access.trust
+        self._headers = {} if access.token is None else {"Authorization": f"Bearer {access.token}"}
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
 
     async def over(
@@ -65,7 +91,11 @@ class QueryApi:
         """Status and body: a refusal says why in the same form as an answer."""
         try:
             async with self._session.get(
-                self._url / PATH, params=given, timeout=self._timeout
+                self._url / PATH,
+                params=given,
+                headers=self._headers,
+                timeout=self._timeout,
+                ssl=self._trust or True,
             ) as reply:
                 return reply.status, await reply.read()
         except TimeoutError as error:

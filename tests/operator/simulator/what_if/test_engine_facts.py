@@ -103,6 +103,51 @@ def test_a_cache_that_nobody_knows_never_limits(learned: Memory) -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"model": {"uri": "file:///other.gguf"}}, "model"),
+        ({"resources": {"requests": {"memory": "4Gi"}}}, "resources"),
+        ({"engine": {"device": {"type": "CUDA"}}}, "engine.device"),
+        ({"engine": {"device": {"type": "CPU"}, "dtype": "bfloat16"}}, "engine.dtype"),
+        (
+            {"engine": {"device": {"type": "CPU"}, "kvCache": {"memory": "2Gi"}}},
+            "engine.kvCache.memory",
+        ),
+        (
+            {"template": {"spec": {"nodeSelector": {"gpu": "h100"}}}},
+            "template.spec.nodeSelector",
+        ),
+    ],
+)
+def test_a_cache_that_engines_report_is_not_that_of_other_engines(
+    learned: Memory, change: dict[str, Any], what: str
+) -> None:
+    facts = found(spec(**{**REAL, **change}), measured=live(learned, kv_tokens=9000))
+    assert facts.kv_tokens == 64 * LONGEST
+    assert facts.notes[1].startswith("KV cache: unknown, for the 9,000 tokens that engines report")
+    assert f"of another {what};" in facts.notes[1]
+    assert facts.notes[1].endswith("pass what it will hold as --kv-tokens.")
+    told = found(spec(**{**REAL, **change}), Said(kv_tokens=7000), live(learned, kv_tokens=9000))
+    assert told.kv_tokens == 7000
+
+
+def test_other_engines_with_a_profile_have_its_cache(learned: Memory) -> None:
+    facts = found(spec(), measured=live(learned, kv_tokens=9000))
+    assert facts.kv_tokens == find_profile(PROFILE).kv_capacity_tokens
+    assert facts.notes[1].endswith("from the profile.")
+
+
+def test_the_same_engines_keep_the_cache_they_report(learned: Memory) -> None:
+    wider = {
+        **REAL,
+        "scaling": {"maxReplicas": 9},
+        "template": {"metadata": {"labels": {"a": "b"}}},
+    }
+    facts = found(spec(**wider), measured=live(learned, kv_tokens=9000))
+    assert facts.kv_tokens == 9000
+
+
+@pytest.mark.parametrize(
     ("load_seconds", "known_s", "wanted_s"),
     [(None, (50.0, 80.0), 80.0), (None, (), 120.0), (20, (50.0, 80.0), 25.0)],
 )

@@ -23,16 +23,25 @@ LEAST_STEPS = 30.0
 """Steps of each kind behind a measured law that is used."""
 _ENGINE_PARTS: Mapping[str, Callable[[InferenceServiceSpec], object]] = {
     "model": lambda spec: spec.model,
+    "engine.runtime": lambda spec: spec.engine.runtime,
     "engine.device": lambda spec: (spec.engine.device.type, spec.engine.device.profile),
     "engine.image": lambda spec: spec.engine.image,
     "engine.dtype": lambda spec: spec.engine.dtype,
     "engine.quantization": lambda spec: spec.engine.quantization,
     "engine.speculative": lambda spec: spec.engine.speculative,
     "engine.tensorParallelSize": lambda spec: spec.engine.tensor_parallel_size,
+    "engine.kvCache.dtype": lambda spec: spec.engine.kv_cache.dtype,
     "engine.args": lambda spec: spec.engine.args,
     "resources": lambda spec: spec.resources,
+    "template.spec.nodeSelector": lambda spec: _of_pods(spec, "nodeSelector"),
+    "template.spec.affinity": lambda spec: _of_pods(spec, "affinity"),
 }
 """What a step's time depends on."""
+_CACHE_PARTS: Mapping[str, Callable[[InferenceServiceSpec], object]] = {
+    **_ENGINE_PARTS,
+    "engine.kvCache.memory": lambda spec: spec.engine.kv_cache.memory,
+}
+"""What the size of a KV cache depends on."""
 
 
 class UnknownEnginesError(ValueError):
@@ -158,7 +167,20 @@ def fitted_law(measured: Measured) -> FittedLaw | None:
 
 def changed_engine(before: InferenceServiceSpec, after: InferenceServiceSpec) -> tuple[str, ...]:
     """What differs of the things that step time depends on."""
-    return tuple(name for name, of in _ENGINE_PARTS.items() if of(before) != of(after))
+    return _changed(_ENGINE_PARTS, before, after)
+
+
+def _changed(
+    parts: Mapping[str, Callable[[InferenceServiceSpec], object]],
+    before: InferenceServiceSpec,
+    after: InferenceServiceSpec,
+) -> tuple[str, ...]:
+    return tuple(name for name, of in parts.items() if of(before) != of(after))
+
+
+def _of_pods(spec: InferenceServiceSpec, key: str) -> object:
+    of_pods = (spec.template or {}).get("spec")
+    return of_pods.get(key) if isinstance(of_pods, Mapping) else None
 
 
 def _coefficients(law: FittedLaw) -> str:
@@ -185,13 +207,20 @@ def _kv_tokens(
 ) -> tuple[int, str]:
     if said.kv_tokens is not None:
         return said.kv_tokens, f"KV cache: {said.kv_tokens:,} tokens a replica, as given."
-    if measured is not None and measured.kv_tokens is not None:
-        held = measured.kv_tokens
-        return held, f"KV cache: {held:,} tokens a replica, as its engines report."
+    reported = None if measured is None else measured.kv_tokens
+    changed = () if measured is None else _changed(_CACHE_PARTS, measured.spec, spec)
+    if reported is not None and not changed:
+        return reported, f"KV cache: {reported:,} tokens a replica, as its engines report."
     if profile is not None:
         held = PROFILES[profile].kv_capacity_tokens
         return held, f"KV cache: {held:,} tokens a replica, from the profile."
     held = spec.engine.max_num_seqs * longest_request
+    if reported is not None:
+        return held, (
+            f"KV cache: unknown, for the {reported:,} tokens that engines report are not those of "
+            f"another {' and '.join(changed)}; assumed to hold {held:,} a replica, so that it "
+            "never limits: pass what it will hold as --kv-tokens."
+        )
     return held, (
         f"KV cache: assumed to hold {held:,} tokens a replica, so that it never limits; "
         "--kv-tokens says what it holds."
