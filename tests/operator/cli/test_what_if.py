@@ -1,0 +1,134 @@
+"""`what-if` as users run it: files in, a table, JSON or Markdown out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.operator.cli.test_main import run
+
+SPAN_S, RATE_RPS = 60, 2
+MANIFEST = """
+apiVersion: paceline.dev/v1alpha1
+kind: InferenceService
+metadata: {{name: chat}}
+spec:
+  model: {{uri: "file:///m.gguf"}}
+  engine: {{device: {{type: Simulated, profile: llama-3-70b-a100-tp4, loadSeconds: 5}}}}
+  slos:
+    - {{name: first-token, metric: TTFT, targetMs: {ttft_ms}}}
+    - {{name: cadence, metric: ITL, targetMs: 120}}
+  scaling: {{minReplicas: {replicas}, maxReplicas: {replicas}, costPerReplicaHour: "2.5"}}
+"""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Files of a user."""
+
+    place: Path
+
+    @property
+    def trace(self) -> Path:
+        return self.place / "load.csv"
+
+    def spec(self, name: str, *, replicas: int, ttft_ms: int = 2000) -> Path:
+        file = self.place / name
+        file.write_text(MANIFEST.format(replicas=replicas, ttft_ms=ttft_ms))
+        return file
+
+    def ask(self, *arguments: str) -> str:
+        done = run(None, "what-if", "--trace", str(self.trace), "--seeds", "1", *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A minute of long prompts: more than one replica can serve, less than three can."""
+    found = Desk(tmp_path_factory.mktemp("what-if"))
+    arrivals = [place / RATE_RPS for place in range(SPAN_S * RATE_RPS)]
+    lines = ["arrival_s,prompt_tokens,output_tokens", *(f"{at_s:.2f},3000,40" for at_s in arrivals)]
+    found.trace.write_text("\n".join(lines) + "\n")
+    return found
+
+
+@pytest.fixture(scope="module")
+def pair(desk: Desk) -> tuple[str, ...]:
+    """Three replicas, then one."""
+    old, new = desk.spec("old.yaml", replicas=3), desk.spec("new.yaml", replicas=1)
+    return "--file", str(new), "--old", str(old)
+
+
+@pytest.fixture(scope="module")
+def document(desk: Desk, pair: tuple[str, ...]) -> dict[str, Any]:
+    """What `--json` says."""
+    found: dict[str, Any] = json.loads(desk.ask(*pair, "--json"))
+    return found
+
+
+def attained(variant: dict[str, Any], name: str) -> float:
+    """Share of an objective's samples in time, in percent."""
+    (found,) = (each for each in variant["objectives"] if each["name"] == name)
+    return 100 * float(found["attained"]["mean"])
+
+
+def cells(text: str, label: str) -> list[str]:
+    """The row of a table, however it is drawn, without its label."""
+    (row,) = (line for line in text.splitlines() if line.strip("| ").startswith(label))
+    rest = row.strip("| ").removeprefix(label)
+    if "|" in row:
+        return [cell.strip() for cell in rest.strip("| ").split("|")]
+    return [cell.strip() for cell in rest.split("  ") if cell.strip()]
+
+
+def test_fewer_replicas_cost_less_and_serve_worse(document: dict[str, Any]) -> None:
+    old, new = document["old"], document["new"]
+    assert old["replicaHours"]["mean"] == pytest.approx(3 * SPAN_S / 3600, rel=0.02)
+    assert new["replicaHours"]["mean"] == pytest.approx(1 * SPAN_S / 3600, rel=0.02)
+    for each in (old, new):
+        assert each["cost"]["mean"] == pytest.approx(2.5 * each["replicaHours"]["mean"])
+        assert each["requests"]["mean"] == SPAN_S * RATE_RPS
+    assert attained(old, "first-token") >= 95
+    assert attained(new, "first-token") < attained(old, "first-token") - 20
+    held = {each["name"]: each["held"] for each in old["objectives"]}
+    assert held["first-token"]
+    assert not {each["name"]: each["held"] for each in new["objectives"]}["first-token"]
+
+
+def test_an_objective_that_nothing_can_meet_is_missed(desk: Desk) -> None:
+    absurd = desk.spec("absurd.yaml", replicas=3, ttft_ms=1)
+    found = json.loads(desk.ask("-f", str(absurd), "--old", "none", "--json"))
+    assert found["old"] is None
+    assert attained(found["new"], "first-token") == 0
+    assert attained(found["new"], "cadence") > 0
+
+
+@pytest.mark.parametrize("flag", [None, "--markdown"])
+def test_the_tables_say_what_the_document_says(
+    flag: str | None, desk: Desk, pair: tuple[str, ...], document: dict[str, Any]
+) -> None:
+    said = desk.ask(*pair, *([flag] if flag else []))
+    if flag:
+        assert said.startswith("### What if: `chat`")
+        said = said.replace("\\", "")
+    old, new = document["old"], document["new"]
+    hours = [each["replicaHours"]["mean"] for each in (old, new)]
+    assert cells(said, "replica-hours") == [
+        *(f"{h:.2f}" for h in hours),
+        f"{hours[1] - hours[0]:+.2f}",
+    ]
+    assert cells(said, "cost")[:2] == [f"{each['cost']['mean']:.2f}" for each in (old, new)]
+    row = cells(said, "first-token (TTFT p95 2.00 s)")
+    shares = [attained(each, "first-token") for each in (old, new)]
+    assert row[:2] == [f"{shares[0]:.1f} % held", f"{shares[1]:.1f} % missed"]
+    assert cells(said, "requests refused")[:2] == [
+        f"{each['refused']['mean']:.0f}" for each in (old, new)
+    ]
+    unwrapped = " ".join(said.split())
+    assert document["verdict"] in unwrapped
+    assert all(note in unwrapped for note in new["notes"])
