@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,9 @@ import pytest
 
 from tests.operator.cli.test_main import run
 
+ROOT = Path(__file__).parents[3]
+EXAMPLE = (ROOT / "docs/what-if.md").read_text().split("## ")[1]
+TABLE_LINES = 17
 SPAN_S, RATE_RPS = 60, 2
 MANIFEST = """
 apiVersion: paceline.dev/v1alpha1
@@ -132,3 +137,20 @@ def test_the_tables_say_what_the_document_says(
     unwrapped = " ".join(said.split())
     assert document["verdict"] in unwrapped
     assert all(note in unwrapped for note in new["notes"])
+
+
+def test_the_page_shows_a_table_of_today(desk: Desk, pair: tuple[str, ...], tmp_path: Path) -> None:
+    """Its figures are those of a day; its rows, sentences and commands have to be of today."""
+    commands, shown = re.findall(r"```(?:sh|text)\n(.*?)```", EXAMPLE, re.S)
+    assert [line.split("  ")[0] for line in shown.splitlines()[2:TABLE_LINES]] == [
+        line.split("  ")[0] for line in desk.ask(*pair).splitlines()[2:TABLE_LINES]
+    ]
+    *prepare, asked = commands.splitlines()
+    (tmp_path / "manifests").symlink_to(ROOT / "manifests")
+    subprocess.run(["sh", "-ec", "\n".join(prepare)], cwd=tmp_path, check=True)
+    assert (tmp_path / "fleet.yaml").read_text() != (tmp_path / "new.yaml").read_text()
+    requests = len((tmp_path / "load.csv").read_text().splitlines()) - 1
+    assert f" {requests} requests " in shown.splitlines()[0]
+    assert asked == "kubectl paceline what-if -f new.yaml --old fleet.yaml --trace load.csv"
+    for note in ("Step time: profile", "KV cache: 430,000 tokens", "Cold start: 15 s"):
+        assert f"- {note}" in shown
