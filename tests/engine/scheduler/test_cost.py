@@ -11,8 +11,11 @@ import pytest
 from bench.scheduling import WAITING, BusyEngine, PrefillingEngine, audit_beats
 from paceline_engine.kvcache.idle_audit import AUDITED_A_BEAT
 
-STEPS = 25
+STEPS = 5  # of both engines, which is shorter than a time slice of the kernel
+ROUNDS = 60
+COUNTED = 10
 MOST_S = 0.001  # of processor time, median; measured 0.4 ms
+MOST_RATIO = 2.5
 
 
 @pytest.mark.behaviour(
@@ -21,18 +24,40 @@ MOST_S = 0.001  # of processor time, median; measured 0.4 ms
     report="queues scanned or sorted every step: host time that grows with the backlog",
 )
 def test_a_step_costs_the_same_whatever_waits() -> None:
-    """Processor time of steps taken in turns, so that a busy machine slows both alike."""
+    """Processor time of steps taken in turns, in the quietest of some rounds.
+
+    Others on the machine take caches and the other half of a core, so that the same instructions
+    need more processor time; nothing makes them need less than they do alone. A round within both
+    bars is therefore proof, and one beyond them is none while the machine may have been busy.
+    """
     short, long = BusyEngine(waiting=400), BusyEngine(waiting=WAITING)
-    spent = [(short.timed_step(), long.timed_step()) for _ in range(STEPS)]
+    rounds: list[tuple[float, float]] = []
+    while len(rounds) < ROUNDS and not any(map(_is_cheap, rounds)):
+        spent = [(short.timed_step(), long.timed_step()) for _ in range(STEPS)]
+        few, many = (statistics.median(each) for each in zip(*spent, strict=True))
+        rounds.append((few, many))
     for engine, least in ((short, 100), (long, WAITING - 200)):
         assert engine.scheduler.num_running == 256
         assert engine.scheduler.num_waiting > least
-    few, many = (statistics.median(each) for each in zip(*spent, strict=True))
-    assert many / few < 2.5
-    assert many <= MOST_S
+    assert any(map(_is_cheap, rounds)), rounds
 
 
-def calls_in_a_step(engine: PrefillingEngine) -> int:
+def _is_cheap(spent: tuple[float, float]) -> bool:
+    few, many = spent
+    return many / few < MOST_RATIO and many <= MOST_S
+
+
+@pytest.mark.behaviour(
+    "a step calls as many functions with 10,000 waiting as with 400",
+    report="own risk: a bar of time alone is missed on a busy machine, and met by chance on none",
+)
+def test_a_step_does_the_same_whatever_waits() -> None:
+    short, long = BusyEngine(waiting=400), BusyEngine(waiting=WAITING)
+    few, many = ([calls_in_a_step(engine) for _ in range(COUNTED)] for engine in (short, long))
+    assert many == few
+
+
+def calls_in_a_step(engine: BusyEngine | PrefillingEngine) -> int:
     """Functions called: the same on every machine."""
     count = 0
 
