@@ -285,7 +285,7 @@ def main() -> int:
     file.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps([asdict(phase) for phase in phases], indent=1))
     print(last)
-    return 2 if is_void else int(bool(short))
+    return 3 if is_void else int(bool(short))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ PROMISED = {
     "crds",
     "verify",
     "e2e",
+    "validation",
+    "bench-operator",
     "cluster-up",
     "cluster-down",
     "cluster-status",
@@ -47,7 +49,7 @@ def test_help_lists_what_is_promised() -> None:
     assert targets() >= PROMISED
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/e2e.md"])
 def test_documents_name_existing_targets(document: str) -> None:
     shown = named((ROOT / document).read_text())
     assert shown
