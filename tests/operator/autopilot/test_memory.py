@@ -4,9 +4,11 @@ import json
 from dataclasses import fields
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paceline_operator.autopilot import pilot
+from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.memory import (
     FitMemory,
     Memory,
@@ -14,6 +16,8 @@ from paceline_operator.autopilot.memory import (
     dump_memory,
     load_memory,
 )
+from paceline_operator.autopilot.window import Counter, PodShare, StepClass, Window
+from tests.operator.autopilot.build import auto, fleet, moments, pod, window
 
 numbers = st.floats(-1e9, 1e9)
 fits = st.builds(
@@ -61,3 +65,48 @@ def test_what_a_newer_operator_stored_is_passed_over() -> None:
 def test_every_field_is_plain() -> None:
     for field in fields(Memory):
         json.dumps(dump_memory(Memory()).get(field.name))
+
+
+MOST_BYTES = 32_000
+"""Of the memory in the status: etcd takes 1.5 MB for the whole object."""
+STEPS = {
+    StepClass.DECODE_ONLY: moments(*[(0.0, rows, 700.0 * rows, 0.0, 0.021 + rows / 3000)
+                                     for rows in range(1, 240)]),
+    StepClass.MIXED: moments(*[(40.0 + rows, rows, 700.0 * rows, 2e3 * rows, 0.025 + rows / 2000)
+                               for rows in range(1, 240)]),
+}  # fmt: skip
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[FleetObservation]:
+    """A large fleet whose pods come, go, start and fall silent while its load falls."""
+    found, now_s = [], 100_000.0
+    for _ in range(draw(st.integers(2, 5))):
+        first, number = draw(st.integers(0, 300)), draw(st.integers(1, 300))
+        now_s += draw(st.sampled_from([5.0, 5.0, 15.0, 400.0]))
+        pods = tuple(
+            pod(n, uid=f"{n:036d}", ready=bool(n % 5), ready_since_s=now_s - 999 if n % 5 else None,
+                created_s=now_s - 20 * (n % 7), template_hash="t")
+            for n in range(first, first + number)
+        )  # fmt: skip
+        shares = {p.uid: PodShare(steps=STEPS) for n, p in enumerate(pods) if n % 3}
+        found.append(
+            fleet(pods=pods, slices=(_slice(shares, now_s),), now_s=now_s, template_hash="t")
+        )
+    return found
+
+
+def _slice(shares: dict[str, PodShare], now_s: float) -> Window:
+    received = {Counter.REQUESTS_RECEIVED: 90.0, Counter.PROMPT_TOKENS_RECEIVED: 90_000.0}
+    return window(now_s - 5, now_s, steps=STEPS, counters=received, pods=shares)
+
+
+@settings(max_examples=15, deadline=None)
+@given(histories())
+def test_it_fits_into_the_status_whatever_the_fleet_has_been_through(
+    history: list[FleetObservation],
+) -> None:
+    memory, policy = Memory(), auto(max_replicas=None)
+    for seen in history:
+        memory = pilot.step(policy, seen, memory, seen.now_s).memory
+    assert len(json.dumps(dump_memory(memory))) <= MOST_BYTES

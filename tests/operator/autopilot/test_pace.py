@@ -13,7 +13,7 @@ from paceline_operator.autopilot.law import StepLoad
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory, PodPace
 from paceline_operator.autopilot.notices import noticed, slow_pods
-from paceline_operator.autopilot.pace import sick
+from paceline_operator.autopilot.pace import MOST_KEPT, sick
 from paceline_operator.autopilot.plant import laws
 from paceline_operator.autopilot.prior import GENERIC
 from paceline_operator.autopilot.situation import Situation, understand
@@ -166,6 +166,81 @@ def test_it_is_told_once_by_name() -> None:
     assert notice.warning
     assert "Pod pod-2 takes 2.00 times as long" in notice.message
     assert noticed(s.memory, s) == ()
-    (back,) = noticed(s.memory, situation(Memory()))
+    well = replace(SICK.paces[0], slower=1.0, sick=False, slow_since_s=None, judged_at_s=1020.0)
+    (back,) = noticed(s.memory, situation(Memory(paces=(well,))))
     assert back.reason is Reason.POD_RECOVERED
     assert slow_pods(s) == {"pod-2": 2.0}
+
+
+def test_what_is_only_forgotten_is_no_recovery() -> None:
+    s = situation()
+    forgotten = replace(SICK.paces[0], slower=1.0, sick=False, slow_since_s=None)
+    for paces in ((), (forgotten,)):
+        assert noticed(s.memory, situation(Memory(paces=paces))) == ()
+
+
+def without_shares(
+    memory: Memory, quiet: set[str], turns: int, first: int, factor: float
+) -> tuple[Memory, list[Reason]]:
+    """Slices in which some of three pods have no steps; the others run this much slower."""
+    told: list[Reason] = []
+    for turn in range(first, first + turns):
+        busy = {uid: factor for uid in uids(1.0, 1.0, 1.0) if uid not in quiet}
+        found = seen((slice_of(busy, turn),), 3)
+        before, memory = memory, learned(auto(), found, memory, found.now_s)
+        told += [n.reason for n in noticed(before, understand(auto(), found, memory, found.now_s))]
+    return memory, told
+
+
+SLOW_AT_21 = uids(1.0, 1.0, 2.0)
+
+
+def sick_third() -> Memory:
+    memory = watched(SLOW_AT_21, 13, watched(uids(1.0, 1.0, 1.0), 8), first=8)
+    assert sick(memory.paces) == {"uid-3"}
+    return memory
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0], ids=["others as before", "others slower too"])
+def test_a_sick_pod_without_steps_of_its_own_has_not_recovered(factor: float) -> None:
+    memory, told = without_shares(sick_third(), {"uid-3"}, 12, 21, factor)
+    assert sick(memory.paces) == {"uid-3"}
+    assert Reason.POD_RECOVERED not in told
+
+
+def test_a_verdict_that_nothing_speaks_for_any_more_is_forgotten_in_silence() -> None:
+    memory, told = without_shares(sick_third(), {"uid-3"}, 66, 21, 1.0)
+    assert not sick(memory.paces)
+    assert told == []
+
+
+def test_a_pod_is_not_sick_for_what_it_did_before_it_fell_silent() -> None:
+    memory = watched(SLOW_AT_21, 5, watched(uids(1.0, 1.0, 1.0), 8), first=8)
+    assert not sick(memory.paces)
+    assert not sick(without_shares(memory, {"uid-3"}, 12, 13, 1.0)[0].paces)
+
+
+def test_a_slice_of_the_sick_pod_alone_is_no_comparison() -> None:
+    """The other two did not answer in time, for longer than their steps are remembered."""
+    memory, told = without_shares(sick_third(), {"uid-1", "uid-2"}, 30, 21, 2.0)
+    assert sick(memory.paces) == {"uid-3"}
+    assert Reason.POD_RECOVERED not in told
+
+
+def test_the_last_pod_of_a_fleet_is_what_the_fleet_is() -> None:
+    memory = sick_third()
+    found = fleet(pods=(pod(3, ready_since_s=0.0),), slices=(slice_of({"uid-3": 2.0}, 21),),
+                  now_s=BEGIN_S + 110)  # fmt: skip
+    after = learned(auto(), found, memory, found.now_s)
+    assert not sick(after.paces)
+    assert noticed(memory, understand(auto(), found, after, found.now_s)) == ()
+
+
+def test_of_a_large_fleet_the_slow_pods_are_kept() -> None:
+    pods = 100
+    memory = watched(uids(*[1.0] * pods), 8)
+    factors = [2.0 if n in (70, 71) else 1.3 if n == 5 else 1.0 for n in range(pods)]
+    memory = watched(uids(*factors), 14, memory, first=8)
+    assert len(memory.paces) == MOST_KEPT
+    assert sick(memory.paces) >= {"uid-71", "uid-72"}
+    assert "uid-6" in {pace.uid for pace in memory.paces}

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.recommendation import peak, recorded
+from paceline_operator.autopilot.recommendation import MOST_KEPT, peak, recorded
 from paceline_operator.autopilot.situation import understand
 from tests.operator.autopilot.build import auto, fleet, window
+
+NOW = 1000.0
 
 
 def record(values: list[int], every_s: float = 15.0, seen_s: float = 60.0) -> Memory:
@@ -41,3 +43,18 @@ def test_who_has_hardly_seen_anything_wants_no_fewer_than_were_wanted_before() -
 def test_a_gap_starts_the_record_anew() -> None:
     assert record([3, 3, 3]).recommending_since_s == 1000
     assert record([3, 3, 3], every_s=120.0).recommending_since_s == 1240
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 2000), min_size=1, max_size=200))
+def test_the_record_stays_short_and_its_peak_is_never_too_low(wanted: list[int]) -> None:
+    policy, memory = auto(down_window_s=3600.0), Memory()
+    wanted = sorted(wanted, reverse=True)
+    for turn, replicas in enumerate(wanted):
+        now_s = NOW + 15.0 * turn
+        seen = fleet(now_s=now_s, slices=(window(now_s - 90, now_s),))
+        memory = recorded(understand(policy, seen, memory, now_s), memory, replicas)
+        in_window = [n for at, n in enumerate(wanted[: turn + 1]) if 15.0 * (turn - at) < 3600.0]
+        assert peak(memory) >= max(in_window)
+        assert len(memory.recommended) <= MOST_KEPT
+        assert memory.recommended[-1].replicas <= peak(memory)

@@ -43,6 +43,7 @@ class PodPace:
         slower: Its share of observed in predicted time, over that of the pool.
         slow_since_s: Since when it has been slow, None while it is not.
         sick: Whether that has lasted: then the pool is no longer judged by it.
+        judged_at_s: When its own steps last said whether it is slow.
     """
 
     uid: str
@@ -52,6 +53,7 @@ class PodPace:
     slower: float = 1.0
     slow_since_s: float | None = None
     sick: bool = False
+    judged_at_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,9 +31,16 @@ def _of_pods(before: Memory, s: Situation) -> Iterator[Notice]:
                 "the model and the live knobs leave it out; look at its node."
             )
             yield Notice(reason=Reason.POD_SLOW, message=text, warning=True)
-        elif pod.uid in known - now:
+        elif pod.uid in known - now and _has_recovered(pod.uid, before, s):
             text = f"Pod {pod.name} is as fast as its pool again."
             yield Notice(reason=Reason.POD_RECOVERED, message=text)
+
+
+def _has_recovered(uid: str, before: Memory, s: Situation) -> bool:
+    """Whether the pod's own steps say so; a verdict that was only forgotten says nothing."""
+    then = next(pace for pace in before.paces if pace.uid == uid)
+    now = next((pace for pace in s.memory.paces if pace.uid == uid), None)
+    return now is not None and now.judged_at_s > then.judged_at_s
 
 
 def _of_model(before: Memory, s: Situation) -> Iterator[Notice]:

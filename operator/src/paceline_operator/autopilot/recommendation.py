@@ -10,6 +10,8 @@ from paceline_operator.autopilot.situation import Situation
 COLD_STARTS = 2.0
 LONGEST_GAP_S = 60.0
 LEAST_SEEN_S = 60.0
+MOST_KEPT = 64
+"""Peaks remembered; the status has to hold them."""
 
 
 def down_window_s(s: Situation) -> float:
@@ -34,9 +36,18 @@ def recorded(s: Situation, memory: Memory, replicas: int) -> Memory:
     newest = Recommendation(time_s=s.now_s, replicas=replicas)
     return replace(
         memory,
-        recommended=(*kept, newest),
+        recommended=_bounded([*kept, newest]),
         recommending_since_s=since_s if unbroken else s.now_s,
     )
+
+
+def _bounded(kept: list[Recommendation]) -> tuple[Recommendation, ...]:
+    """No more than fit; of two that become one the higher holds for as long as the later."""
+    while len(kept) > MOST_KEPT:
+        place = min(range(len(kept) - 2), key=lambda n: kept[n].replicas - kept[n + 1].replicas)
+        higher, later = kept[place : place + 2]
+        kept[place : place + 2] = [replace(higher, time_s=later.time_s)]
+    return tuple(kept)
 
 
 def interrupted(memory: Memory) -> Memory:
