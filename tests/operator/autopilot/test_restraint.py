@@ -199,9 +199,16 @@ def test_no_replica_leaves_while_edges_leave_open_whether_an_objective_holds() -
 def test_a_budget_that_failed_is_taken_back_in_a_freeze_too() -> None:
     s = understand(freezing(), calm(), rested(), NOW)
     back = Move(
-        knob=Knob.BUDGET, before=512, after=448, reason=Reason.CANARY_ROLLED_BACK, message=""
+        knob=Knob.BUDGET,
+        before=512,
+        after=448,
+        reason=Reason.CANARY_ROLLED_BACK,
+        message="",
+        takes_back=True,
     )
     assert restraint.of_live_knobs(s, back) is None
-    held = restraint.of_live_knobs(s, replace(back, reason=Reason.ABOVE_MODEL_CAP))
+    held = restraint.of_live_knobs(
+        s, replace(back, reason=Reason.ABOVE_MODEL_CAP, takes_back=False)
+    )
     assert held is not None
     assert held.reason is Reason.FROZEN

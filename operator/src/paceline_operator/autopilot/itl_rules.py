@@ -141,14 +141,19 @@ def restore(s: Situation) -> Move | None:
         return None
     if s.now_s - s.memory.lowered_at_s < SQUEEZE_LASTS_S:
         return None
-    wanted = min(wanted, s.seqs_ceiling)
     came = len(s.fleet.serving) > s.memory.squeezed_replicas
     if not (came or not s.has_traffic or _decode_fits(s)):
         return None
+    return restored(s, wanted, "more replicas serve" if came else "demand has fallen")
+
+
+def restored(s: Situation, wanted: int, cause: str, *, takes_back: bool = False) -> Move:
+    """As many sequences as before the squeeze, where engines still take them."""
+    wanted = min(wanted, s.seqs_ceiling)
     memory = replace(s.memory, squeezed_seqs=None, squeezed_replicas=0)
-    cause = "more replicas serve" if came else "demand has fallen"
     message = f"Running sequences back to {wanted}: {cause}."
-    return seqs_move(s, wanted, Reason.CAPACITY_ARRIVED, message, memory)
+    move = seqs_move(s, wanted, Reason.CAPACITY_ARRIVED, message, memory)
+    return replace(move, takes_back=takes_back)
 
 
 def _surely_breaks(s: Situation, budget: int) -> bool:

@@ -15,6 +15,7 @@ from paceline_operator.autopilot.knob_rules import first_wish
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move, Outcome
 from paceline_operator.autopilot.restraint import Restraint
+from paceline_operator.autopilot.reversal import blind_since_s
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.window import Counter, StepClass
 
@@ -30,7 +31,8 @@ def run(s: Situation) -> Outcome:
     """One pass of the loop, accounted for."""
     made = _pass(s)
     told = tuple(knob_account.told(s, each, made.memory) for each in made.decisions)
-    return replace(made, decisions=told)
+    memory = replace(made.memory, blind_since_s=blind_since_s(s))
+    return replace(made, decisions=told, memory=memory)
 
 
 def _pass(s: Situation) -> Outcome:

@@ -12,6 +12,7 @@ from paceline_operator.autopilot.knob_moves import budget_move, hold, seqs_move
 from paceline_operator.autopilot.move import Move
 from paceline_operator.autopilot.pacing_rules import repace
 from paceline_operator.autopilot.probe_rules import probe
+from paceline_operator.autopilot.reversal import reversal
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.trial_rules import judge_trial
 from paceline_operator.autopilot.ttft_rules import raise_budget
@@ -74,6 +75,7 @@ def content(s: Situation) -> Move:
 
 RULES: tuple[Rule, ...] = (
     outside_limits,
+    reversal,
     repace,
     blind,
     judge_trial,
@@ -87,6 +89,7 @@ RULES: tuple[Rule, ...] = (
 )
 PACED_RULES: tuple[Rule, ...] = (
     outside_limits,
+    reversal,
     repace,
     blind,
     judge_trial,

@@ -112,8 +112,13 @@ def _is_settled(pod: PodObservation, now_s: float) -> bool:
 
 
 def _acknowledged(memory: Memory, fleet: FleetObservation, now_s: float) -> Memory:
-    """Since when all engines work with a budget; a pod without an answer breaks it."""
-    reports = (p.tunables.effective if p.tunables else 0 for p in fleet.serving)
+    """Since when all engines work with a budget; a pod without an answer breaks it.
+
+    The pod that tries another one is no part of it: what it does with that is judged apart.
+    """
+    tries = memory.trial.uid if memory.trial is not None else ""
+    others = (pod for pod in fleet.serving if pod.uid != tries)
+    reports = (p.tunables.effective if p.tunables else 0 for p in others)
     budget = min(reports, default=0)
     if budget == memory.acknowledged_budget:
         return memory
@@ -125,11 +130,17 @@ def _proven(memory: Memory, window: Window) -> Memory:
     if window.end_s - memory.proven_at_s > PROVEN_LASTS_S:
         memory = replace(memory, proven_budget=0)
     began_earlier = window.start_s < memory.acknowledged_at_s - _SAME_S
-    if began_earlier or not window.count(Counted.STEPS_AT_BUDGET):
+    if began_earlier or not _full_steps(memory, window):
         return memory
     if not memory.proven_budget <= memory.acknowledged_budget > 0:
         return memory
     return replace(memory, proven_budget=memory.acknowledged_budget, proven_at_s=window.end_s)
+
+
+def _full_steps(memory: Memory, window: Window) -> float:
+    """Steps that used the whole budget, on the pods that have the agreed one."""
+    tries = window.pods.get(memory.trial.uid) if memory.trial is not None else None
+    return window.count(Counted.STEPS_AT_BUDGET) - (tries.at_budget if tries is not None else 0.0)
 
 
 def _cold_starts(memory: Memory, fleet: FleetObservation, now_s: float) -> Memory:

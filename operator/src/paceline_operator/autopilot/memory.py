@@ -135,6 +135,7 @@ class Memory:
         failed_budget: Budget whose full steps took too long on the pod that tried it, 0 for none.
         failed_at_s: When that was.
         failed_rows: Decoding sequences of a step then.
+        blind_since_s: Since when the live knobs cannot be judged, None while they can.
         squeezed_seqs: Running cap to go back to while a decode-bound squeeze lasts.
         squeezed_replicas: Serving replicas when it was squeezed.
         scaled_out_at_s: Last scale-out.
@@ -180,6 +181,7 @@ class Memory:
     failed_budget: int = 0
     failed_at_s: float = 0.0
     failed_rows: float = 0.0
+    blind_since_s: float | None = None
     squeezed_seqs: int | None = None
     squeezed_replicas: int = 0
     scaled_out_at_s: float = 0.0

@@ -30,6 +30,8 @@ class Move:
         tunables: Both live knobs as wanted, for moves of these.
         trial: Pod that gets another budget, for moves of the live knobs.
         memory: State if the move is made, None where it changes nothing else.
+        takes_back: Whether it ends what was moved for a time only: calendar and other services
+            do not hold that.
     """
 
     knob: Knob
@@ -41,6 +43,7 @@ class Move:
     tunables: Tunables | None = None
     trial: Trial | None = None
     memory: Memory | None = None
+    takes_back: bool = False
 
     @property
     def holds(self) -> bool:

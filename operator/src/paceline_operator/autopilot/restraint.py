@@ -22,8 +22,8 @@ BY_USER = frozenset(
     }
 )
 """What the user asks for is done whatever mode, calendar and other services say."""
-ORDERED = BY_USER | {Reason.SCHEDULE, Reason.OUTSIDE_LIMITS, Reason.CANARY_ROLLED_BACK}
-"""What neither freeze windows nor the limit on changes hold; a budget that failed is taken back."""
+ORDERED = BY_USER | {Reason.SCHEDULE, Reason.OUTSIDE_LIMITS}
+"""What neither freeze windows nor the limit on changes hold, beside moves that take one back."""
 _LIVE = frozenset({Knob.BUDGET, Knob.RUNNING_SEQS})
 
 
@@ -58,7 +58,7 @@ def of_live_knobs(s: Situation, wish: Move) -> Restraint | None:
             reason=Reason.FOREIGN_WRITER, text="Not done (this knob is left to another writer). "
         )
     mode = _mode(s.policy.tuning_mode, "tuning", lowered=s.policy.tuning_lowered)
-    if mode is not None or wish.reason in ORDERED:
+    if mode is not None or wish.reason in ORDERED or wish.takes_back:
         return mode
     return _frozen(s, wish) or _spent(s, wish)
 

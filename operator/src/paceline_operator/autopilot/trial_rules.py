@@ -40,6 +40,8 @@ class Verdict(StrEnum):
     NOT_USED = "not used"
     POD_GONE = "pod gone"
     LEARNED = "learned"
+    STOPPED = "stopped"
+    UNJUDGED = "unjudged"
 
 
 def trial_move(s: Situation, budget: int, reason: Reason, why: str) -> Move | None:
@@ -87,7 +89,7 @@ def judge_trial(s: Situation) -> Move | None:
             f"tried it a full step took {phrases.ms(took_ms)}."
         )
         return budget_move(s, budget, Reason.CANARY_HELD, message, memory=memory)
-    return _rolled_back(s, trial, verdict, took_ms)
+    return rolled_back(s, trial, verdict, took_ms)
 
 
 def failed(s: Situation, budget: int) -> bool:
@@ -119,11 +121,13 @@ def _verdict(s: Situation, trial: Trial, share: PodShare) -> tuple[Verdict, floa
         return Verdict.POD_GONE, 0.0
     rest = (part for uid, part in _window(s).pods.items() if uid not in {trial.uid, *s.sick})
     took_ms = full_step_ms(s, trial.budget, share, total_shares(rest))
-    if _breaks_itl(s, share):
-        return Verdict.FAILED, took_ms
-    is_over = s.now_s - s.memory.trial_at_s >= LONGEST_S
+    is_missed, is_over = _breaks_itl(s, share), s.now_s - s.memory.trial_at_s >= LONGEST_S
     if trial.probes:
-        return (Verdict.LEARNED if is_over or s.ttft_violated else Verdict.OPEN), took_ms
+        if is_missed or s.ttft_violated:
+            return Verdict.STOPPED, took_ms
+        return (Verdict.LEARNED if is_over else Verdict.OPEN), took_ms
+    if is_missed:
+        return Verdict.FAILED, took_ms
     if share.at_budget >= LEAST_FULL_STEPS:
         allowed_ms = (1 - s.margin / 2) * (s.itl_target_ms or float("inf"))
         return (Verdict.HELD if took_ms <= allowed_ms else Verdict.FAILED), took_ms
@@ -152,12 +156,15 @@ def _can_try(pod: PodObservation, budget: int) -> bool:
     return is_told and pod.data is DataClass.FRESH
 
 
-def _rolled_back(s: Situation, trial: Trial, verdict: Verdict, took_ms: float) -> Move:
+def rolled_back(s: Situation, trial: Trial, verdict: Verdict, took_ms: float = 0.0) -> Move:
+    """The pod that tries a budget gets the agreed one; only what failed is remembered."""
     now, memory = s.knobs, s.memory
     why = {
         Verdict.FAILED: f"there a full step took {phrases.ms(took_ms)}, or ITL was missed",
         Verdict.NOT_USED: f"hardly a step there used the whole of it in {LONGEST_S:.0f} s",
         Verdict.LEARNED: "its steps have taught the model what there was to learn",
+        Verdict.STOPPED: "an objective is missed, and it was only to learn from",
+        Verdict.UNJUDGED: "its time is over, or what it is judged by is gone",
         Verdict.POD_GONE: "the pod does not run with it any more",
     }[verdict]
     if verdict is Verdict.FAILED:
@@ -171,12 +178,15 @@ def _rolled_back(s: Situation, trial: Trial, verdict: Verdict, took_ms: float) -
         f"{trial.budget}: {why}.",
         tunables=now,
         memory=memory,
+        takes_back=True,
     )
 
 
 def _remembered(s: Situation, trial: Trial) -> Memory:
+    """What has failed is proven by nobody, the pod that tried it included."""
     return replace(
         s.memory,
+        proven_budget=min(s.memory.proven_budget, s.knobs.max_num_batched_tokens),
         failed_budget=trial.budget,
         failed_at_s=s.now_s,
         failed_rows=s.plant.workload.rows_p95,
