@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 
+from paceline_operator.metrics import load_history
 from paceline_operator.metrics.errors import PrometheusError
 from paceline_operator.metrics.load_history import History, Question, read_history
 from paceline_operator.metrics.query_api import QueryApi
@@ -68,6 +69,17 @@ async def test_the_past_is_played_again_as_it_was(past: Past) -> None:
     assert after.requests == pytest.approx(before.requests, rel=0.04)
     assert after.prompt_mean == pytest.approx(before.prompt_mean, rel=0.04)
     assert after.output_mean == pytest.approx(before.output_mean, rel=0.05)
+
+
+async def test_a_step_that_is_no_whole_number_of_milliseconds_loses_nothing(
+    past: Past, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server rounds it, and answers ever farther from the moments that were meant."""
+    monkeypatch.setattr(load_history, "SHORTEST_STEP_S", 31.4142857)
+    history = await read(past, begin_s=past.begin_s + 0.0004567)
+    again = list(history.load.requests(random.Random(5)))
+    assert history.step_s == 31.415
+    assert totals(again).requests == pytest.approx(len(past.requests), rel=0.04)
 
 
 async def test_rates_change_when_they_changed(past: Past) -> None:

@@ -85,3 +85,33 @@ async def test_overdue_counts_waiting_keys_only() -> None:
     assert work.overdue_s() == 7.0
     assert await soon(work) == "a"
     assert work.overdue_s() == 0.0
+
+
+async def test_work_on_a_key_is_no_delay_of_it() -> None:
+    """One pod that hangs would else make every engine be read less often."""
+    now = [0.0]
+    work: WorkQueue[str] = WorkQueue(lambda: now[0])
+    work.add("a")
+    assert await soon(work) == "a"
+    work.add("a")
+    now[0] = 9.0
+    work.done("a")
+    assert work.overdue_s() == 0.0
+    now[0] = 9.5
+    assert work.overdue_s() == 0.5
+    assert await soon(work) == "a"
+    assert work.latest_s() == 0.5
+
+
+async def test_what_others_do_is_a_delay() -> None:
+    now = [0.0]
+    work: WorkQueue[str] = WorkQueue(lambda: now[0])
+    work.add("a")
+    now[0] = 4.0
+    assert await soon(work) == "a"
+    assert work.latest_s() == 4.0
+    work.done("a")
+    work.add("a", 1.0)
+    now[0] = 6.0
+    assert await soon(work) == "a"
+    assert work.latest_s() == 1.0

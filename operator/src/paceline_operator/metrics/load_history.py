@@ -7,9 +7,9 @@ documentation advises, since a rate needs two samples and a scrape may be missed
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import isfinite
+from math import ceil, isfinite
 
 from paceline_operator.autopilot.window import Histogram
 from paceline_operator.metrics import names
@@ -74,10 +74,11 @@ async def read_history(server: QueryApi, asked: Question) -> History:
     Raises:
         PrometheusError: No usable answer, or there is no load in it.
     """
+    asked = replace(asked, start_s=_whole_ms(asked.start_s), end_s=_whole_ms(asked.end_s))
     scrape_s = await _scrape_s(server, asked)
     span_s = asked.end_s - asked.start_s
     step_s = min(LONGEST_STEP_S, max(SHORTEST_STEP_S, SCRAPES_PER_STEP * scrape_s))
-    step_s = min(span_s, max(step_s, span_s / MOST_POINTS))
+    step_s = _whole_ms(min(span_s, max(step_s, span_s / MOST_POINTS)))
     table = _Table(server, asked, step_s, max(step_s, SCRAPES_PER_WINDOW * scrape_s))
     received = await table.rates(names.REQUESTS_RECEIVED, "tier")
     if not any(any(values) for values in received.values()):
@@ -106,6 +107,11 @@ async def read_history(server: QueryApi, asked: Question) -> History:
         hit_share=sum(found) / sum(queried) if any(queried) else 0.0,
         kv_tokens=await _kv_tokens(server, asked),
     )
+
+
+def _whole_ms(seconds: float) -> float:
+    """The next whole millisecond: a server knows no finer moments, and answers at others."""
+    return ceil(round(1e3 * seconds, 3)) / 1e3
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ class WorkQueue(Generic[K]):
         self._due: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
         self._busy: set[K] = set()
+        self._free_at: dict[K, float] = {}
         self._sequence = 0
         self._latest_s = 0.0
         self._changed = asyncio.Event()
@@ -38,6 +39,7 @@ class WorkQueue(Generic[K]):
     def forget(self, key: K) -> None:
         """Drop what was asked for a key."""
         self._due.pop(key, None)
+        self._free_at.pop(key, None)
 
     async def get(self) -> K:
         """Wait for a key that is due, and take it; call `done` afterwards."""
@@ -56,6 +58,7 @@ class WorkQueue(Generic[K]):
         """Give a key back; it can be taken again when due."""
         self._busy.discard(key)
         if key in self._due:
+            self._free_at[key] = self._clock()
             self._push(self._due[key], key)
 
     def __len__(self) -> int:
@@ -64,13 +67,21 @@ class WorkQueue(Generic[K]):
 
     def overdue_s(self) -> float:
         """How late the most overdue waiting key is; 0 where none is."""
-        waiting = [at for key, at in self._due.items() if key not in self._busy]
+        waiting = [self._since(key, at) for key, at in self._due.items() if key not in self._busy]
         return max(0.0, self._clock() - min(waiting)) if waiting else 0.0
 
     def latest_s(self) -> float:
-        """How late the latest key was taken since this was last asked."""
+        """How late the latest key was taken since this was last asked.
+
+        A key that became due while it was worked on waited for nobody else until it was given
+        back: how long its own work takes says nothing about the others.
+        """
         found, self._latest_s = self._latest_s, 0.0
         return found
+
+    def _since(self, key: K, at: float) -> float:
+        """Since when a key could be taken."""
+        return max(at, self._free_at.get(key, at))
 
     def _push(self, at: float, key: K) -> None:
         self._sequence += 1
@@ -87,8 +98,9 @@ class WorkQueue(Generic[K]):
 
     def _take(self) -> K:
         at, _, key = heapq.heappop(self._heap)
-        self._latest_s = max(self._latest_s, self._clock() - at)
+        self._latest_s = max(self._latest_s, self._clock() - self._since(key, at))
         del self._due[key]
+        self._free_at.pop(key, None)
         self._busy.add(key)
         # Several workers wait on one event: the next one must look for itself.
         self._changed.set()
