@@ -23,7 +23,7 @@ from paceline_operator import nesting, web
 from paceline_operator.clock import SteadyClock
 from paceline_operator.handlers import watch
 from paceline_operator.kube.client import ConfigError, KubeClient, load_configuration
-from paceline_operator.kube.errors import LeaseLostError
+from paceline_operator.kube.errors import KubeError, LeaseLostError
 from paceline_operator.kube.event import EventRecorder
 from paceline_operator.kube.lease import LeaderLease, LeaseTerms, boot_clock
 from paceline_operator.kube.resource import SCALED_OBJECT
@@ -32,6 +32,7 @@ from paceline_operator.metrics import DirectSource, HttpFetch, PrometheusSource,
 from paceline_operator.readiness import Health, exists, reach
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import EngineAdmin
+from paceline_operator.reconcile.inheritance import take_over_changes
 from paceline_operator.reconcile.instruments import Instruments
 from paceline_operator.reconcile.queue import WorkQueue
 from paceline_operator.reconcile.recording import (
@@ -123,7 +124,7 @@ async def _lead(
     registry = watch.registry(ctx.store, ctx.queue, configuration, has_keda=ctx.has_keda)
     tasks = [
         asyncio.create_task(work)
-        for work in (_keep(lease), _work(ctx, settings.workers, stop), _stopped(stop))
+        for work in (_keep(lease), _work(ctx, settings, stop), _stopped(stop))
     ]
     watching = asyncio.create_task(
         kopf.operator(
@@ -156,13 +157,26 @@ async def _keep(lease: LeaderLease) -> None:
         _leave(error)
 
 
-async def _work(ctx: Context, count: int, stop: asyncio.Event) -> None:
+async def _work(ctx: Context, settings: Settings, stop: asyncio.Event) -> None:
     try:
-        await Workers(ctx, count).run()
+        await _taken_over(ctx, settings)
+        await Workers(ctx, settings.workers).run()
     except* LeaseLostError as group:
         _leave(group.exceptions[0])
     finally:
         stop.set()
+
+
+async def _taken_over(ctx: Context, settings: Settings) -> None:
+    """Nothing is changed before it is known what was changed lately."""
+    while True:
+        try:
+            await take_over_changes(ctx, settings.watch_namespaces)
+        except KubeError as error:
+            log.warning("what was changed in the last minute is not known yet: %s", error)
+            await asyncio.sleep(1.0)
+        else:
+            return
 
 
 def _leave(error: BaseException) -> None:

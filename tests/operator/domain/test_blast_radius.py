@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from paceline_operator.domain.blast_radius import (
     Limits,
     allowance,
     dump,
+    joined,
     load,
     made,
     recent,
@@ -53,6 +55,53 @@ def test_a_service_counts_once_however_often_it_moves() -> None:
     assert allowance(limits, [change(B)], A, NOW) == Allowance(
         knobs=False, out=0, inward=0, until_s=NOW + 50
     )
+
+
+@pytest.mark.parametrize(
+    ("limits", "changes", "until_s"),
+    [
+        # Replicas are left when the first that took some counts no more, not a mere knob.
+        (Limits(services=9, replicas=6), [change(B, 0, 50), change(C, 6, 20)], NOW + 40),
+        # Giving back may use half: that the oldest is gone is not enough.
+        (Limits(services=9, replicas=6), [change(B, 1, 50), change(C, 4, 20)], NOW + 40),
+        # Its own changes hold a service from nothing.
+        (Limits(services=1, replicas=6), [change(A, 0, 50), change(B, 0, 20)], NOW + 40),
+        # The second of two services is one too many for what can wait.
+        (Limits(services=4, replicas=9), [change(B, 0, 50), change(C, 0, 20)], NOW + 10),
+        (Limits(services=2, replicas=9), [change(B, 0, 50), change(C, 0, 20)], NOW + 10),
+        # A move that was cut short goes on when there are more replicas.
+        (Limits(services=9, replicas=8), [change(B, 0, 50), change(C, 2, 20)], NOW + 40),
+    ],
+)
+def test_more_is_possible_from_the_time_that_is_told(
+    limits: Limits, changes: list[Change], until_s: float
+) -> None:
+    assert allowance(limits, changes, A, NOW).until_s == until_s
+
+
+@given(
+    changes=st.lists(
+        st.builds(change, st.sampled_from([A, B, C]), st.integers(0, 5), st.floats(0.0, 59.0)),
+        max_size=12,
+    ),
+    services=st.integers(1, 4),
+    replicas=st.integers(1, 12),
+)
+def test_what_is_held_is_possible_then_and_not_before(
+    changes: list[Change], services: int, replicas: int
+) -> None:
+    limits = Limits(services=services, replicas=replicas)
+    now = allowance(limits, changes, A, NOW)
+    if now.out:
+        return
+    assert now.until_s is not None
+    assert allowance(limits, changes, A, now.until_s + 1e-3).out
+    assert not allowance(limits, changes, A, now.until_s - 1e-3).out
+
+
+def test_what_is_known_is_not_counted_twice() -> None:
+    known = (change(A, 3), change(B, 1))
+    assert joined(known, (change(A, 3), change(C))) == (*known, change(C))
 
 
 def test_a_change_counts_for_a_minute() -> None:

@@ -46,7 +46,7 @@ def made(before: InferenceServiceStatus | None = None, **fields: Any) -> Inferen
     pods = (pod("a", template_hash="t"), pod("b", template_hash="t"))
     sight = Sight(
         pods=pods, wanted=2, template_hash="t", tick=fields.pop("tick", tick()),
-        settling=fields.pop("settling", False),
+        settling=fields.pop("settling", False), unmeasured=fields.pop("unmeasured", ""),
     )  # fmt: skip
     given = {
         "name": "chat", "generation": 3, "spec": SPEC, "memory": {}, "now_s": NOW_S,
@@ -135,6 +135,14 @@ def test_what_was_measured_after_a_move_waits_for_the_minute() -> None:
     later = made(moved, tick=replace(tick(), observed=(seen,)))
     assert not worth_writing(moved, later, 30.0)
     assert worth_writing(moved, later, 60.0)
+
+
+def test_another_cause_of_missing_metrics_waits_for_the_minute() -> None:
+    lost = replace(tick(), data=DataClass.STALE)
+    before = made(tick=lost, unmeasured="no answer in 5 s")
+    after = made(before, tick=lost, unmeasured="answered 401")
+    assert not worth_writing(before, after, 30.0)
+    assert worth_writing(before, after, 60.0)
 
 
 def test_a_pass_without_the_autopilot_keeps_what_it_said() -> None:

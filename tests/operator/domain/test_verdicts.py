@@ -265,6 +265,12 @@ def test_metrics_fresh(data: DataClass, status: ConditionStatus) -> None:
     assert verdicts.metrics_fresh(seen).status is status
 
 
+@pytest.mark.parametrize("data", list(DataClass))
+def test_metrics_fresh_says_why_pods_are_not_measured(data: DataClass) -> None:
+    seen = sight(wanted=1, pods=(A,), tick=replace(TICK, data=data), unmeasured="it hangs")
+    assert verdicts.metrics_fresh(seen).message.endswith("it hangs")
+
+
 def test_without_pods_there_is_nothing_to_measure() -> None:
     assert verdicts.metrics_fresh(sight(tick=TICK)).status is UNKNOWN
 

@@ -18,6 +18,7 @@ from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.window import Counter, Latency, StepClass, Window, merge
 from paceline_operator.metrics import PrometheusServer, PrometheusSource, Scraper, Target, names
 from paceline_operator.metrics.errors import ScrapeError
+from paceline_operator.metrics.prometheus import MOST_QUERIES
 from tests.operator.metrics.prometheus_answer import matrix, series
 from tests.operator.metrics.text import EngineText
 
@@ -177,6 +178,21 @@ async def test_a_server_that_fails_is_an_error_of_every_pod(
         assert "/under/api/v1/query" in str(error)
 
 
+async def test_a_server_that_hangs_is_asked_by_few_at_once_and_not_for_longer(
+    server: Asked, session: aiohttp.ClientSession
+) -> None:
+    made, where = server
+    made.body = None
+    source = PrometheusSource(session, where)
+    began_s = asyncio.get_running_loop().time()
+    reading = [asyncio.create_task(source.read((A,), 10.0)) for _ in range(3 * MOST_QUERIES)]
+    await asyncio.sleep(where.timeout_s / 2)
+    assert len(made.asked) == MOST_QUERIES
+    found = await asyncio.gather(*reading)
+    assert asyncio.get_running_loop().time() - began_s < 3 * where.timeout_s
+    assert all("no answer in 0.3 s" in str(each["uid-a"]) for each in found)
+
+
 async def test_the_token_is_read_anew_and_its_absence_is_an_error(
     server: Asked, session: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
@@ -274,9 +290,9 @@ async def test_what_an_engine_begins_to_report_counts_from_nothing(
     made, where = server
     scraper = Scraper(PrometheusSource(session, where))
     one, two = engine(10), engine(10)
-    two.add(names.REJECTED, 3, reason="full")
+    two.add(names.PREEMPTIONS, 3)
     made.body = matrix(series(one, 98.0, pod="chat-a"))
     await scraper.scrape([A], 100.0)
     made.body = matrix(series(one, 98.0, pod="chat-a"), series(two, 103.0, pod="chat-a"))
     (cut,) = (await scraper.scrape([A], 105.0)).slices
-    assert cut.count(Counter.REQUESTS_REJECTED) == 3
+    assert cut.count(Counter.PREEMPTIONS) == 3

@@ -103,6 +103,22 @@ async def test_a_pass_of_which_nothing_comes_is_not_counted(
     assert ctx.changes == ()
 
 
+async def test_a_defect_is_not_counted_again_with_each_try(
+    ctx: Context, asked: list[Allowance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gathers(monkeypatch, ctx, changing(is_measured=True))
+
+    async def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(passes, "_bring_about", fail)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            await passes.tick(ctx, KEY)
+    assert [each.out for each in asked] == [6, 6, 6]
+    assert not ctx.changes
+
+
 async def test_a_move_that_was_announced_stays_counted(
     ctx: Context, api: FailingApi, asked: list[Allowance], monkeypatch: pytest.MonkeyPatch
 ) -> None:

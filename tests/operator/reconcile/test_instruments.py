@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from prometheus_client import generate_latest
+import pytest
+from prometheus_client import Counter, Gauge, generate_latest
 
 from paceline_operator.reconcile.instruments import Instruments
 
@@ -12,7 +13,7 @@ def test_a_removed_objective_leaves_no_series() -> None:
     shown.attain("d", "chat", {"ttft": 0.98})
     text = generate_latest(shown.registry).decode()
     found = [line for line in text.splitlines() if line.startswith("paceline_operator_slo")]
-    assert [line.partition("slo=")[2] for line in found] == ['"itl"} 0.7', '"ttft"} 0.98']
+    assert sorted(line.partition("slo=")[2] for line in found) == ['"itl"} 0.7', '"ttft"} 0.98']
 
 
 def test_burn_rates_are_shown_by_window_and_go_with_their_objective() -> None:
@@ -24,3 +25,31 @@ def test_burn_rates_are_shown_by_window_and_go_with_their_objective() -> None:
     assert found == [f'{name}name="chat",namespace="d",slo="ttft",window="1h"}} 3.0']
     shown.forget("d", "chat")
     assert name not in generate_latest(shown.registry).decode()
+
+
+def test_an_object_that_is_gone_leaves_no_series() -> None:
+    shown = Instruments()
+    for name in ("chat", "other"):
+        for family in (shown.replicas, shown.ready, shown.budget, shown.slow_pods):
+            family.labels("d", name).set(1)
+        shown.attain("d", name, {"ttft": 0.9})
+        shown.burns("d", name, {("ttft", "1h"): 1.0})
+        shown.decided("d", name, "budget", "hold", "ObjectivesMet")
+    shown.forget("d", "chat")
+    shown.forget("d", "never-seen")
+    text = generate_latest(shown.registry).decode()
+    assert 'name="chat"' not in text
+    assert text.count('name="other"') == 8  # a counter has its time of creation too
+
+
+def test_a_pass_looks_through_no_other_objects_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look through all of them at each pass grows with the square of the objects."""
+    shown = Instruments()
+    for family in (Gauge, Counter):
+        monkeypatch.setattr(family, "remove_by_labels", None)
+        monkeypatch.setattr(family, "collect", None)
+    for _ in range(2):
+        shown.attain("d", "chat", {"ttft": 0.9})
+        shown.burns("d", "chat", {("ttft", "1h"): 1.0})
+        shown.decided("d", "chat", "budget", "hold", "ObjectivesMet")
+    shown.forget("d", "chat")

@@ -9,7 +9,7 @@ kept for replicas that demand asks for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paceline_operator.autopilot.decision import Decision, Knob, Tick
@@ -61,17 +61,43 @@ def allowance(
         now_s: Operator's clock.
     """
     counted = recent(changes, now_s)
+    left = _left(limits, counted, service)
+    return replace(left, until_s=_until_s(limits, counted, service, left))
+
+
+def _left(limits: Limits, counted: tuple[Change, ...], service: tuple[str, str]) -> Allowance:
     others = {each.service for each in counted} - {service}
     used = sum(each.replicas for each in counted)
     patient = _patient(limits)
     may_move, may_wait = len(others) < limits.services, len(others) < patient.services
-    oldest_s = min((each.time_s for each in counted), default=None)
     return Allowance(
         knobs=may_wait,
         out=max(0, limits.replicas - used) if may_move else 0,
         inward=max(0, patient.replicas - used) if may_wait else 0,
-        until_s=None if oldest_s is None else oldest_s + WINDOW_S,
     )
+
+
+def _until_s(
+    limits: Limits, counted: tuple[Change, ...], service: tuple[str, str], now: Allowance
+) -> float | None:
+    """From when on more is possible, if nothing changes meanwhile; None where nothing is used.
+
+    Where no replica is left it is about these, else about what can wait and is held.
+    """
+    ends_s = sorted({each.time_s + WINDOW_S for each in counted})
+    for at_s in ends_s:
+        kept = tuple(each for each in counted if each.time_s + WINDOW_S > at_s)
+        if _is_more(now, _left(limits, kept, service)):
+            return at_s
+    return ends_s[-1] if ends_s else None
+
+
+def _is_more(now: Allowance, then: Allowance) -> bool:
+    if not now.out:
+        return bool(then.out)
+    if not (now.knobs and now.inward):
+        return then.knobs and bool(then.inward)
+    return (then.out or 0) > now.out
 
 
 def _patient(limits: Limits) -> Limits:
@@ -94,6 +120,11 @@ def _size(decision: Decision) -> int:
     if decision.knob is not Knob.REPLICAS:
         return 0
     return abs((decision.after or 0) - (decision.before or 0))
+
+
+def joined(changes: tuple[Change, ...], stored: Iterable[Change]) -> tuple[Change, ...]:
+    """With those that are not known yet."""
+    return (*changes, *(each for each in stored if each not in changes))
 
 
 def dump(changes: Iterable[Change], service: tuple[str, str]) -> list[list[float]]:

@@ -293,6 +293,7 @@ def worth_writing(
         _measurements_moved(before, after)
         or _decision_keys(before) != _decision_keys(after)
         or _observed(before) != _observed(after)
+        or _unmeasured(before) != _unmeasured(after)
         or _learned(before) != _learned(after)
     )
 
@@ -339,6 +340,12 @@ def _decision_keys(status_: InferenceServiceStatus) -> list[tuple[str, ...]]:
 
 def _observed(status_: InferenceServiceStatus) -> int:
     return sum(each.observed is not None for each in status_.decisions)
+
+
+def _unmeasured(status_: InferenceServiceStatus) -> str:
+    """Why pods are not measured: another cause is news, though the condition is as it was."""
+    found = find_condition(status_.conditions, ConditionType.METRICS_FRESH)
+    return "" if found is None else found.message
 
 
 def _learned(status_: InferenceServiceStatus) -> Any:

@@ -43,6 +43,7 @@ class Sight:
         deaf: Pods whose engine again and again does not take live values.
         contested: Children that somebody else changes again and again, and who.
         tick: What the autopilot said, None where it did not run.
+        unmeasured: Why pods gave no metrics, empty where all did.
         settling: Whether the process took over so lately that not knowing is no news.
     """
 
@@ -67,6 +68,7 @@ class Sight:
     deaf: tuple[str, ...] = ()
     contested: tuple[str, ...] = ()
     tick: Tick | None = None
+    unmeasured: str = ""
     settling: bool = False
 
     @property
@@ -224,10 +226,11 @@ def metrics_fresh(sight: Sight) -> Verdict:
     if sight.tick is None or not any(pod.serving for pod in sight.pods):
         return Verdict(UNKNOWN, "NoPods", "no pod serves, so there is nothing to measure")
     if sight.tick.data is DataClass.FRESH:
-        return Verdict(TRUE, "Fresh")
+        return Verdict(TRUE, "Fresh", sight.unmeasured)
+    why = f"; {sight.unmeasured}" if sight.unmeasured else ""
     if sight.tick.data is DataClass.STALE:
-        return Verdict(FALSE, "Stale", "measurements are old: knobs are held")
-    return Verdict(FALSE, ABSENT, "no measurements: knobs are held, nothing is lowered")
+        return Verdict(FALSE, "Stale", f"measurements are old: knobs are held{why}")
+    return Verdict(FALSE, ABSENT, f"no measurements: knobs are held, nothing is lowered{why}")
 
 
 def slo_met(sight: Sight) -> Verdict:

@@ -23,8 +23,8 @@ async def fetch_children(
     return await _listed(client, kind, namespace, labelSelector=f"{LABEL_SERVICE}={service}")
 
 
-async def fetch_all(client: KubeClient, kind: Resource, namespace: str) -> list[Object]:
-    """All objects of one kind in a namespace."""
+async def fetch_all(client: KubeClient, kind: Resource, namespace: str | None) -> list[Object]:
+    """All objects of one kind in a namespace, or in all of them."""
     return await _listed(client, kind, namespace)
 
 
@@ -33,7 +33,9 @@ async def fetch_events(client: KubeClient, namespace: str, uid: str) -> list[Obj
     return await _listed(client, EVENT, namespace, fieldSelector=f"regarding.uid={uid}")
 
 
-async def _listed(client: KubeClient, kind: Resource, namespace: str, **query: str) -> list[Object]:
+async def _listed(
+    client: KubeClient, kind: Resource, namespace: str | None, **query: str
+) -> list[Object]:
     answer = await client.get(kind.path(namespace), **query)
     defaults = {"apiVersion": kind.api_version, "kind": kind.kind}
     return [{**defaults, **item} for item in answer.get("items", [])]

@@ -15,11 +15,12 @@ last reading ages from fresh to stale to absent. Pods missing from `targets` are
 from paceline_operator.metrics.direct import SCRAPE_INTERVAL_S, DirectSource
 from paceline_operator.metrics.fetch import HttpFetch
 from paceline_operator.metrics.prometheus import PrometheusServer, PrometheusSource
-from paceline_operator.metrics.scraper import PodReading, Scrape, Scraper
+from paceline_operator.metrics.scraper import STALE_AFTER_INTERVALS, PodReading, Scrape, Scraper
 from paceline_operator.metrics.source import Source, Target
 
 __all__ = [
     "SCRAPE_INTERVAL_S",
+    "STALE_AFTER_INTERVALS",
     "DirectSource",
     "HttpFetch",
     "PodReading",

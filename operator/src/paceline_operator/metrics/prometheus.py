@@ -7,6 +7,7 @@ interface will do (Thanos, Mimir, VictoriaMetrics).
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from paceline_operator.metrics.source import Answers, PodAnswers, Target
 
 PATH = "/api/v1/query"
 MAX_BYTES = 64 * 1024 * 1024
+MOST_QUERIES = 16
+"""Asked at once; waiting for a turn counts as waiting for the answer."""
 LAG_INTERVALS = 2
 """Scrapes that may be on their way to the server: it is asked for that much more of the past."""
 
@@ -85,6 +88,7 @@ class PrometheusSource:
         self._server = server
         self._url = server.url.rstrip("/") + PATH
         self._timeout = aiohttp.ClientTimeout(total=server.timeout_s)
+        self._turns = asyncio.Semaphore(MOST_QUERIES)
         # Asking more often than it scrapes would tell nothing new.
         self.interval_s = server.interval_s
 
@@ -117,13 +121,17 @@ class PrometheusSource:
         timeout = f"{self._server.timeout_s:.3f}"
         form = {"query": query, "time": f"{now_s:.3f}", "timeout": timeout}
         try:
-            async with self._session.post(
-                self._url,
-                data=form,
-                headers=self._headers(),
-                timeout=self._timeout,
-                ssl=self._server.trust or True,
-            ) as reply:
+            async with (
+                asyncio.timeout(self._server.timeout_s),
+                self._turns,
+                self._session.post(
+                    self._url,
+                    data=form,
+                    headers=self._headers(),
+                    timeout=self._timeout,
+                    ssl=self._server.trust or True,
+                ) as reply,
+            ):
                 body = await reply.content.read(MAX_BYTES + 1)
                 while len(body) <= MAX_BYTES and (more := await reply.content.read(MAX_BYTES)):
                     body += more

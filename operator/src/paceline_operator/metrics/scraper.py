@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -19,8 +18,6 @@ from paceline_operator.metrics.source import Answer, PodAnswers, Source, Target
 STALE_AFTER_INTERVALS = 3
 STALE_AFTER_S = STALE_AFTER_INTERVALS * SCRAPE_INTERVAL_S
 ABSENT_AFTER_S = 300.0
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +126,6 @@ class Scraper:
         """Keeps what a pod reported; returns its growth since the answer before."""
         pod = self._pods[target.uid]
         if isinstance(found, ScrapeError):
-            _log.debug("pod %s gave no metrics: %s", target.uid, found)
             pod.error = str(found)
             return None
         pod.error = ""

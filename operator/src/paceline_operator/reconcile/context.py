@@ -18,6 +18,7 @@ from paceline_operator.reconcile.instruments import Instruments
 from paceline_operator.reconcile.queue import WorkQueue
 from paceline_operator.reconcile.recording import Recorder, Unrecorded
 from paceline_operator.reconcile.session import Session
+from paceline_operator.reconcile.unmeasured import Unmeasured
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class Context:
         recorder: Keeps decisions to be made again.
         has_keda: Whether the cluster has ScaledObjects.
         sessions: Memory of each object between ticks.
+        unmeasured: Why pods are not measured, as far as the log tells it.
     """
 
     client: KubeClient
@@ -57,6 +59,7 @@ class Context:
     most_changes: blast_radius.Limits = field(default_factory=blast_radius.Limits)
     changes: tuple[blast_radius.Change, ...] = ()
     sessions: dict[Key, Session] = field(default_factory=dict)
+    unmeasured: Unmeasured = field(default_factory=Unmeasured)
 
     def session(self, key: Key) -> Session:
         """Memory of one object, made at first sight; another UID is another object."""
@@ -70,6 +73,9 @@ class Context:
 
     def forget(self, key: Key) -> None:
         """Drop all that is known of an object that is gone."""
-        self.sessions.pop(key, None)
+        session = self.sessions.pop(key, None)
+        if session is not None and session.round is not None:
+            session.round.cancel()
+        self.unmeasured.forget(key)
         self.store.forget_service(*key)
         self.instruments.forget(*key)

@@ -38,7 +38,7 @@ from paceline_operator.kube.resource import (
 )
 from paceline_operator.kube.store import Key
 from paceline_operator.metrics import Target
-from paceline_operator.reconcile import admin_secret, causes
+from paceline_operator.reconcile import admin_secret, causes, measuring
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import EngineError
 from paceline_operator.reconcile.inheritance import take_over
@@ -75,13 +75,13 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     items = _pods(ctx, key)
     deployment = children.get((DEPLOYMENT.kind, derive(key[1])))
     if session.memory is None:
-        ctx.changes = (*ctx.changes, *blast_radius.load(status.memory, key))
+        ctx.changes = blast_radius.joined(ctx.changes, blast_radius.load(status.memory, key))
     take_over(session, service, status, deployment, now_s)
     session.forgiven = crash_loop.remembered(session.forgiven, items, now_s)
     fleet = crash_loop.marked(pods.read_pods(items), items, now_s, session.forgiven)
     fleet = await causes.explained(ctx, session, key[0], fleet, now_s)
     ailing = _ailing_proxy(items, now_s, session.forgiven)
-    is_measured = is_measured or await _measure(ctx, key, session, now_s)
+    is_measured = is_measured or (not is_known and await _measure(ctx, key, session, now_s))
     token = session.token or ""
     await _reports(ctx, session, fleet, token)
     return Observed(
@@ -244,14 +244,19 @@ def _autoscaler(ctx: Context, key: Key, session: Session, now_s: float) -> str |
 
 
 async def _measure(ctx: Context, key: Key, session: Session, now_s: float) -> bool:
-    """One round of scraping, if one is due."""
-    if now_s - session.scraped_at_s < ctx.source.interval_s - 0.05:
-        return False
+    """One round of scraping, if one is due; whether one has ended."""
+    if measuring.is_due(ctx, session, now_s):
+        measuring.begin(session, _targets(ctx, key, session), now_s)
+    return await measuring.end(ctx, key, session)
+
+
+def _targets(ctx: Context, key: Key, session: Session) -> list[Target]:
+    """Pods that have an address."""
     fleet = pods.read_pods(_pods(ctx, key))
     deployment = ctx.store.get(DEPLOYMENT, key[0], derive(key[1]))
     is_ours = deployment is not None and is_child(deployment, session.uid, derive(key[1]))
     current = pods.template_hash(deployment if is_ours else None)
-    targets = [
+    return [
         Target(
             uid=pod.uid,
             url=_metrics_url(pod.ip),
@@ -262,9 +267,6 @@ async def _measure(ctx: Context, key: Key, session: Session, now_s: float) -> bo
         for pod in fleet
         if pod.ip is not None and not pod.finished
     ]
-    session.scrape = await session.scraper.scrape(targets, now_s)
-    session.scraped_at_s = now_s
-    return True
 
 
 def _metrics_url(ip: str) -> str:

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.autopilot.memory import load_memory
-from paceline_operator.domain import pinned
+from paceline_operator.domain import blast_radius, pinned
+from paceline_operator.kube.read import fetch_all
+from paceline_operator.kube.resource import INFERENCE_SERVICE
+from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.session import Session, load_strays, load_writers
+
+
+async def take_over_changes(ctx: Context, namespaces: Sequence[str]) -> None:
+    """Go on counting what was changed in the last minute, before anything is changed.
+
+    All objects' statuses are read at once: a process that learned of each with its first pass
+    would have most of the limit to spend once more.
+
+    Raises:
+        KubeError: They cannot be listed.
+    """
+    for namespace in namespaces or (None,):
+        for service in await fetch_all(ctx.client, INFERENCE_SERVICE, namespace):
+            metadata, stored = service["metadata"], service.get("status")
+            memory = stored.get("memory") if isinstance(stored, Mapping) else None
+            key = str(metadata["namespace"]), str(metadata["name"])
+            ctx.changes = blast_radius.joined(ctx.changes, blast_radius.load(memory, key))
 
 
 def take_over(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _OBJECT = ("namespace", "name")
+_Labels = tuple[str, ...]
 
 
 class Instruments:
@@ -14,6 +16,7 @@ class Instruments:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
+        self._labels: dict[tuple[str, str], dict[Counter | Gauge, set[_Labels]]] = {}
         self.ticks = Counter(
             "paceline_operator_ticks", "Passes over objects.", ("result",), registry=registry
         )
@@ -71,27 +74,44 @@ class Instruments:
             registry=registry,
         )
 
+    def decided(self, namespace: str, name: str, knob: str, action: str, reason: str) -> None:
+        """Count a decision."""
+        labels = (namespace, name, knob, action, reason)
+        self._of(self.decisions, namespace, name).add(labels)
+        self.decisions.labels(*labels).inc()
+
     def attain(self, namespace: str, name: str, ratios: Mapping[str, float]) -> None:
         """Show the objectives there are now, and no series of one that was removed."""
-        self.attainment.remove_by_labels({"namespace": namespace, "name": name})
-        for slo, ratio in ratios.items():
-            self.attainment.labels(namespace, name, slo).set(ratio)
+        shown: dict[_Labels, float] = {
+            (namespace, name, slo): ratio for slo, ratio in ratios.items()
+        }
+        self._show(self.attainment, namespace, name, shown)
 
     def burns(self, namespace: str, name: str, rates: Mapping[tuple[str, str], float]) -> None:
         """Show burn rates by objective and window, and no series of one that was removed."""
-        self.burn.remove_by_labels({"namespace": namespace, "name": name})
-        for (slo, window), rate in rates.items():
-            self.burn.labels(namespace, name, slo, window).set(rate)
+        shown: dict[_Labels, float] = {(namespace, name, *of): rate for of, rate in rates.items()}
+        self._show(self.burn, namespace, name, shown)
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of an object that is gone."""
-        for family in (
-            self.replicas,
-            self.ready,
-            self.budget,
-            self.attainment,
-            self.burn,
-            self.decisions,
-            self.slow_pods,
-        ):
-            family.remove_by_labels({"namespace": namespace, "name": name})
+        for family in (self.replicas, self.ready, self.budget, self.slow_pods):
+            with suppress(KeyError):
+                family.remove(namespace, name)
+        for labelled, labels in self._labels.pop((namespace, name), {}).items():
+            for each in labels:
+                labelled.remove(*each)
+
+    def _show(
+        self, family: Gauge, namespace: str, name: str, values: Mapping[_Labels, float]
+    ) -> None:
+        known = self._of(family, namespace, name)
+        for labels in known - values.keys():
+            family.remove(*labels)
+        for labels, value in values.items():
+            family.labels(*labels).set(value)
+        known.clear()
+        known.update(values)
+
+    def _of(self, family: Counter | Gauge, namespace: str, name: str) -> set[_Labels]:
+        """Labels of one object's series: to look through all objects' costs too much a pass."""
+        return self._labels.setdefault((namespace, name), {}).setdefault(family, set())

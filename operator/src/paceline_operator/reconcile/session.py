@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +39,7 @@ class Session:
         uid: UID of the object it is about, empty before it was seen.
         scrape: Last round.
         scraped_at_s: When that was.
+        round: One that is under way, None where none is.
         resynced_at_s: When the children were last listed instead of watched.
         secret: The object's own Secret as last read, None where there is none.
         secret_read_at_s: When that was.
@@ -76,6 +78,7 @@ class Session:
     uid: str = ""
     scrape: Scrape | None = None
     scraped_at_s: float = NEVER
+    round: asyncio.Task[tuple[Scrape, float]] | None = None
     resynced_at_s: float = NEVER
     secret: Object | None = None
     secret_read_at_s: float = NEVER

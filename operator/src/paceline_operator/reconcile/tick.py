@@ -9,6 +9,7 @@ from typing import Any
 from paceline_operator.api.conditions import ConditionType, find_condition
 from paceline_operator.api.status import MAX_DECISIONS, InferenceServiceStatus
 from paceline_operator.autopilot.decision import Decision, Tick
+from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import dump_memory
 from paceline_operator.domain import blast_radius, contest, pinned, report, rollout
 from paceline_operator.domain.names import derive
@@ -20,6 +21,7 @@ from paceline_operator.kube.errors import ForbiddenError, InvalidError, KubeErro
 from paceline_operator.kube.event import Note
 from paceline_operator.kube.resource import DEPLOYMENT, INFERENCE_SERVICE
 from paceline_operator.kube.store import Key
+from paceline_operator.metrics import STALE_AFTER_INTERVALS
 from paceline_operator.reconcile import children, consult, knobs, push, rendering, replica_moves
 from paceline_operator.reconcile.admin_secret import MISSING_RIGHT
 from paceline_operator.reconcile.context import Context
@@ -27,6 +29,7 @@ from paceline_operator.reconcile.decide import Plan, decide, discarded
 from paceline_operator.reconcile.gather import gather
 from paceline_operator.reconcile.observed import Observed
 from paceline_operator.reconcile.session import Session, dump_strays, dump_writers
+from paceline_operator.reconcile.unmeasured import cause
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +59,8 @@ async def tick(ctx: Context, key: Key) -> float | None:
         # The user asked for something: both loops answer at once.
         seen = replace(seen, memory=consult.asked_anew(seen.memory, seen.now_s))
     is_due = is_new or seen.is_measured
+    if seen.is_measured:
+        ctx.unmeasured.note(key, _unmeasured(ctx, seen, is_fresh=True))
     plan = _decided(ctx, key, seen, is_due=is_due)
     if plan.asked is not None:
         ctx.recorder.note(f"{seen.namespace}/{seen.name}", plan.asked)
@@ -66,7 +71,8 @@ async def tick(ctx: Context, key: Key) -> float | None:
         # Trying again does not help until a person acts: that belongs into the status.
         plan = discarded(seen, plan, _refusal(error), is_announced=session.is_announced)
         await _tell_refusal(ctx, seen, plan.refused)
-    except KubeError:
+    except Exception:
+        # A defect too: each try of the same move would be counted anew.
         _uncount(ctx, session, key, seen.now_s)
         raise
     _remember(session, seen, plan)
@@ -220,7 +226,7 @@ async def _tell(ctx: Context, seen: Observed, plan: Plan) -> None:
 
 def _count(ctx: Context, seen: Observed, decision: Decision) -> None:
     labels = (decision.knob.value, decision.action.value, decision.reason.value)
-    ctx.instruments.decisions.labels(seen.namespace, seen.name, *labels).inc()
+    ctx.instruments.decided(seen.namespace, seen.name, *labels)
 
 
 async def _publish(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
@@ -244,7 +250,7 @@ def _status(ctx: Context, session: Session, seen: Observed, plan: Plan) -> Infer
         generation=seen.generation,
         spec=seen.spec,
         before=seen.status,
-        sight=_sight(session, current, plan),
+        sight=_sight(ctx, session, current, plan),
         budget=knobs.budget_status(current, plan.agreed),
         memory=_memory(ctx, session, seen, plan),
         now_s=seen.now_s,
@@ -253,7 +259,17 @@ def _status(ctx: Context, session: Session, seen: Observed, plan: Plan) -> Infer
     return report.status(found)
 
 
-def _sight(session: Session, seen: Observed, plan: Plan) -> Sight:
+def _unmeasured(ctx: Context, seen: Observed, *, is_fresh: bool) -> str:
+    """Why pods are not measured; where enough are, new ones are given the time to be found."""
+    if seen.scrape is None:
+        return ""
+    given_s = STALE_AFTER_INTERVALS * ctx.source.interval_s if is_fresh else 0.0
+    return cause(seen.pods, seen.scrape.pods, seen.now_s - given_s)
+
+
+def _sight(ctx: Context, session: Session, seen: Observed, plan: Plan) -> Sight:
+    told = _told(session, plan.tick)
+    is_fresh = told is not None and told.data is DataClass.FRESH
     ready = find_condition(seen.status.conditions, ConditionType.READY)
     has_proxy = seen.spec is not None and seen.spec.routing.mode.value == "Proxy"
     return Sight(
@@ -278,7 +294,8 @@ def _sight(session: Session, seen: Observed, plan: Plan) -> Sight:
         strayed=session.strayed(seen.now_s),
         deaf=session.deaf(pod for pod in seen.pods if pod.live),
         contested=contest.told(session.contests, children.KINDS, seen.now_s),
-        tick=_told(session, plan.tick),
+        tick=told,
+        unmeasured=_unmeasured(ctx, seen, is_fresh=is_fresh),
         settling=seen.is_settling,
     )
 

@@ -1,0 +1,127 @@
+"""Rounds of measuring that hang hold no worker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from paceline_operator.kube.resource import INFERENCE_SERVICE, POD
+from paceline_operator.metrics import Target
+from paceline_operator.metrics.errors import ScrapeError
+from paceline_operator.metrics.source import Answers
+from paceline_operator.reconcile import measuring
+from paceline_operator.reconcile.context import Context
+from paceline_operator.reconcile.gather import gather
+from paceline_operator.reconcile.tick import tick
+from tests.operator.reconcile.test_gather import Strangers
+from tests.operator.reconcile.test_tick import (
+    KEY,
+    FailingApi,
+    NoMetrics,
+    ObedientEngines,
+    made_context,
+)
+from tests.support.fleet import NOW_S, pod_object
+
+
+class Engines(ObedientEngines):
+    """Engines that take values and report none."""
+
+    tunables = Strangers.tunables
+
+
+class Hanging:
+    """A source that answers once it is let go."""
+
+    interval_s = 5.0
+
+    def __init__(self) -> None:
+        self.going = asyncio.Event()
+        self.said = "no answer in 60 s"
+        self.rounds = 0
+
+    async def read(self, targets: Sequence[Target], now_s: float) -> Answers:
+        self.rounds += 1
+        await self.going.wait()
+        return {target.uid: ScrapeError(self.said) for target in targets}
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> Hanging:
+    monkeypatch.setattr(measuring, "GRACE_S", 0.05)
+    return Hanging()
+
+
+@pytest.fixture
+def ctx(source: Hanging) -> Context:
+    made = made_context(FailingApi(), Engines(), NoMetrics())
+    made.source = source
+    metadata: dict[str, Any] = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1,
+                                "resourceVersion": "5"}  # fmt: skip
+    made.store.put(INFERENCE_SERVICE, {"metadata": metadata, "spec": {}})
+    found = pod_object("chat", "chat-a", ip="10.0.0.1")
+    found["metadata"] |= {"namespace": "d", "uid": "p", "resourceVersion": "6"}
+    found["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    made.store.put(POD, found)
+    session = made.session(KEY)
+    session.token, session.resynced_at_s = "t", NOW_S
+    return made
+
+
+async def test_a_source_that_hangs_holds_a_pass_for_a_moment(ctx: Context, source: Hanging) -> None:
+    began_s = time.monotonic()
+    async with asyncio.timeout(5.0):
+        for _ in range(3):
+            seen = await gather(ctx, KEY)
+            assert seen is not None
+            assert not seen.is_measured
+    assert time.monotonic() - began_s < 2.0
+    assert source.rounds == 1  # one at a time
+    assert len(ctx.queue) == 0
+    source.going.set()
+    assert await asyncio.wait_for(ctx.queue.get(), 1.0) == KEY
+    seen = await gather(ctx, KEY)
+    assert seen is not None
+    assert seen.is_measured
+    assert ctx.session(KEY).scraped_at_s == NOW_S
+
+
+async def test_an_object_that_is_gone_is_measured_no_more(ctx: Context) -> None:
+    await gather(ctx, KEY)
+    running = ctx.session(KEY).round
+    ctx.forget(KEY)
+    await asyncio.sleep(0)
+    assert running is not None
+    assert running.cancelled()
+    assert len(ctx.queue) == 0
+
+
+async def test_the_cause_is_told_in_the_log_once(
+    ctx: Context, source: Hanging, caplog: pytest.LogCaptureFixture
+) -> None:
+    source.going.set()
+    session = ctx.session(KEY)
+    with caplog.at_level(logging.INFO, "paceline_operator.reconcile.unmeasured"):
+        for said in ("no answer in 60 s", "no answer in 60 s", "answered 401"):
+            source.said = said
+            session.scraped_at_s = float("-inf")
+            await tick(ctx, KEY)
+    told = [(r.levelname, r.getMessage()) for r in caplog.records]
+    assert told == [
+        ("WARNING", "d/chat: 1 of 1 pods are not measured: no answer in 60 s"),
+        ("WARNING", "d/chat: 1 of 1 pods are not measured: answered 401"),
+    ]
+
+
+async def test_the_cause_stands_in_the_condition(ctx: Context, source: Hanging) -> None:
+    source.going.set()
+    await tick(ctx, KEY)
+    status = (ctx.store.get(INFERENCE_SERVICE, *KEY) or {})["status"]
+    found = next(each for each in status["conditions"] if each["type"] == "MetricsFresh")
+    assert found["status"] == "False"
+    assert found["message"].endswith("1 of 1 pods are not measured: no answer in 60 s")
