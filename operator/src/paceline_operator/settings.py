@@ -33,6 +33,7 @@ class HostPathModels(Model):
     prefixes: tuple[str, ...] = ()
 
 
+File = Annotated[str, Field(pattern=r"^(/.*)?$")]
 Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
 
 
@@ -50,8 +51,8 @@ class PrometheusSettings(Model):
     url: Annotated[str, Field(pattern=r"^(https?://[^\s@]+)?$")] = ""
     interval_seconds: Annotated[float, Field(ge=1, le=60)] = 15.0
     timeout_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
-    bearer_token_file: str = ""
-    ca_file: str = ""
+    bearer_token_file: File = ""
+    ca_file: File = ""
     labels: PrometheusLabels = PrometheusLabels()
     matchers: dict[Label, str] = Field(default_factory=dict)
 
@@ -111,7 +112,7 @@ class BlastRadius(Model):
 class Recording(Model):
     """Whether and where decisions are recorded, to be made again."""
 
-    directory: str = ""
+    directory: Annotated[str, Field(pattern=r"^((/[^/]+)+)?$")] = ""
     max_megabytes: Annotated[int, Field(ge=1, le=65536)] = 64
 
 

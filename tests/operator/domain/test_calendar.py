@@ -8,7 +8,9 @@ import pytest
 
 from paceline_operator.api.status import CalendarStatus
 from paceline_operator.autopilot.policy import policy_from_spec
+from paceline_operator.autopilot.recurrence import Recurrence
 from paceline_operator.autopilot.timetable import timetable
+from paceline_operator.domain import calendar
 from paceline_operator.domain.calendar import check, shown
 from paceline_operator.domain.errors import InvalidCalendarError
 from tests.support.fleet import spec
@@ -41,6 +43,20 @@ def test_what_no_clock_understands_is_refused_in_one_line(
         check(spec(**written))
     assert str(caught.value) == said
     assert caught.value.reason == "InvalidCalendar"
+
+
+def test_the_same_words_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Recurrence] = []
+
+    def flaw(found: Recurrence) -> None:
+        looked.append(found)
+
+    monkeypatch.setattr(calendar, "flaw", flaw)
+    once = {**LAUNCH, "durationSeconds": 7201}
+    for name in ("one", "two"):
+        check(spec(freezeWindows=[{**once, "name": name}]))
+    check(spec(freezeWindows=[{**once, "start": "1 9 1 6 *"}]))
+    assert [each.start for each in looked] == ["0 9 1 6 *", "1 9 1 6 *"]
 
 
 def test_the_status_shows_what_holds_and_what_comes() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from paceline_operator.autopilot import record
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.pilot import step
 from paceline_operator.autopilot.record import Asked, Replay
@@ -97,6 +98,43 @@ def test_a_full_disk_leaves_no_half_record(tmp_path: Path, monkeypatch: pytest.M
     assert replayed(tmp_path / FILE) == 1
     file.append("default/a", asked(2))
     assert replayed(tmp_path / FILE) == replayed(tmp_path / FILE_BEFORE) == 1
+
+
+def test_a_decision_that_makes_no_line_is_leant_on_by_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = RecordFile(tmp_path, 200_000)
+    file.append("default/a", asked(0))
+    for error in (TypeError, ValueError, RecursionError):
+        with monkeypatch.context() as patch:
+            patch.setattr(record, "_text", _failing(error))
+            with pytest.raises(error):
+                file.append("default/a", asked(1))
+    file.append("default/a", asked(2))
+    assert replayed(tmp_path / FILE) == 2
+    assert not (tmp_path / FILE_BEFORE).exists()
+
+
+def _failing(error: type[Exception]) -> Callable[[object], str]:
+    def fail(_: object) -> str:
+        raise error
+
+    return fail
+
+
+def test_whatever_goes_wrong_with_one_ends_no_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost, clock = Counter("lost", "Lost.", registry=CollectorRegistry()), [0.0]
+    recorder = ThreadRecorder(RecordFile(tmp_path, 200_000), lost, lambda: clock[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(record, "_text", _failing(RecursionError))
+        recorder.note("default/a", asked(0))
+        until(lambda: lost._value.get() == 1)
+    clock[0] = 2 * RETRY_S
+    recorder.note("default/a", asked(1))
+    recorder.end(20.0)
+    assert replayed(tmp_path / FILE) == 1
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -100,6 +100,18 @@ def test_a_container_that_starts_anew_in_its_pod_makes_no_revision_by_itself() -
     assert agreed_of(fleet(BEGUN, BUDGET, BUDGET)) == (BEGUN, False)
 
 
+def test_a_container_that_starts_anew_is_sent_nothing_that_it_would_refuse() -> None:
+    """Under the revision of the trial it has the values of all; the next one reaches it at once."""
+    anew = fleet(BEGUN, BUDGET, BUDGET)
+    assert knobs.behind(anew, BEGUN) == ()
+    # One that has not taken the trial yet, or ignores it, is sent it.
+    assert knobs.behind(fleet(BEGUN, BUDGET, 768), BEGUN) == (B,)
+    ended = replace(anew, memory=Memory())
+    agreed, announce = agreed_of(ended)
+    assert (agreed.revision, announce) == (6, True)
+    assert knobs.behind(ended, agreed) == (A, B)
+
+
 def test_the_config_map_keeps_what_all_have_agreed_on() -> None:
     stored = tunables.parse(tunables.text(BEGUN))
     assert stored == replace(BEGUN, trial=None)

@@ -67,9 +67,10 @@ class Writer:
             key: The object it is about.
             asked: The question and its answer.
         """
-        before = self._before.get(key)
+        text = _text(_document(key, asked, self._before.get(key)))
+        # Only now: the next line may not lean on one that could not be made.
         self._before[key] = asked
-        return _text(_document(key, asked, before))
+        return text
 
     def forget(self) -> None:
         """The next lines hold everything, as at the beginning of a file."""

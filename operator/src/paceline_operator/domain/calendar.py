@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import isfinite
 
 from paceline_operator.api.conditions import timestamp
 from paceline_operator.api.status import CalendarStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot.policy import recurrence
-from paceline_operator.autopilot.recurrence import flaw
+from paceline_operator.autopilot.recurrence import Recurrence, flaw
 from paceline_operator.autopilot.timetable import Timetable
 from paceline_operator.domain.errors import InvalidCalendarError
 
@@ -26,9 +27,15 @@ def check(spec: InferenceServiceSpec) -> None:
     )
     for place, windows in lists:
         for window in windows:
-            found = flaw(recurrence(window))
+            found = _flaw(recurrence(window))
             if found is not None:
                 raise InvalidCalendarError(f"spec.{place}[{window.name}]: {found}")
+
+
+@lru_cache(maxsize=4096)
+def _flaw(found: Recurrence) -> str | None:
+    """Of the same words the same: a pass over an object looks at all of its windows."""
+    return flaw(found)
 
 
 def shown(found: Timetable | None) -> CalendarStatus | None:

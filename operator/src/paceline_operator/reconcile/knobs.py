@@ -8,7 +8,7 @@ from typing import Any
 from paceline_operator.api.status import BudgetStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec, Mode
 from paceline_operator.autopilot.decision import SetTunables, Tick
-from paceline_operator.autopilot.fleet import Trial, Tunables
+from paceline_operator.autopilot.fleet import PodTunables, Trial, Tunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import policy_from_spec
 from paceline_operator.domain import tunables
@@ -140,8 +140,24 @@ def behind(seen: Observed, agreed: Agreed) -> tuple[PodView, ...]:
         if pod.live and pod.ip is not None
         and (report := seen.reports.get(pod.uid)) is not None
         and not tunables.runs_with(report, agreed.of_pod(pod.uid))
+        and not _tries_no_more(pod, report, agreed)
         and seen.now_s >= seen.waits.get(pod.uid, 0.0)
     )  # fmt: skip
+
+
+def _tries_no_more(pod: PodView, report: PodTunables, agreed: Agreed) -> bool:
+    """Whether the pod that tries a budget has started anew, with the values of all.
+
+    It has them under the revision of the trial: it would refuse others under the same. The
+    autopilot ends the trial when it sees that, and the next revision reaches the pod at once.
+    """
+    trial = agreed.trial
+    return (
+        trial is not None
+        and trial.uid == pod.uid
+        and report.revision == agreed.revision
+        and report.requested == agreed.knobs.max_num_batched_tokens != trial.budget
+    )
 
 
 def budget_status(seen: Observed, agreed: Agreed | None) -> BudgetStatus:

@@ -65,19 +65,20 @@ class RecordFile:
 
         Raises:
             OSError: The disk does not take it; the next record begins a new file.
+            Exception: There is no line of it; the next one leans on the last that was written.
         """
-        try:
-            if self._file < 0:
-                self._begin()
+        if self._file < 0:
+            self._begin()
+        line = self._line(key, asked)
+        if self._size and self._size + len(line) > self._most_bytes:
+            self._begin()
             line = self._line(key, asked)
-            if self._size and self._size + len(line) > self._most_bytes:
-                self._begin()
-                line = self._line(key, asked)
-            if len(line) <= self._most_bytes:
-                self._put(line)
-            else:
-                self._writer.forget()  # what was not written, the next may not lean on
-        except OSError:
+        if len(line) > self._most_bytes:
+            self._writer.forget()  # what was not written, the next may not lean on
+            return
+        try:
+            self._put(line)
+        except BaseException:
             self.close()
             raise
 
@@ -105,7 +106,7 @@ class RecordFile:
         try:
             while written < len(line):
                 written += os.write(self._file, line[written:])
-        except OSError:
+        except BaseException:
             os.ftruncate(self._file, self._size)
             raise
         self._size += written
@@ -155,13 +156,20 @@ class ThreadRecorder:
             return
         try:
             self._file.append(key, asked)
-        except (OSError, TypeError, ValueError) as error:
-            self._lost.inc()
-            self._retry_at_s = self._monotonic() + RETRY_S
-            if not self._failing:
-                log.warning("decisions are not recorded: %s; tried again each minute", error)
-            self._failing = True
+        except OSError as error:
+            self._leave_out(error)
+        except Exception as error:
+            # A defect: decisions that are not recorded stop nothing else, and no thread.
+            log.exception("a decision of %s makes no record", key)
+            self._leave_out(error)
         else:
             if self._failing:
                 log.info("decisions are recorded again")
             self._failing = False
+
+    def _leave_out(self, error: Exception) -> None:
+        self._lost.inc()
+        self._retry_at_s = self._monotonic() + RETRY_S
+        if not self._failing:
+            log.warning("decisions are not recorded: %s; tried again each minute", error)
+        self._failing = True
