@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from paceline_operator.autopilot.demand import Demand, forecast
@@ -134,3 +136,27 @@ def test_work_of_the_batch_tier_is_not_expected() -> None:
         forecast(slices(batch), WORK, horizon_s=30.0, memory_s=60.0) for batch in (0.0, 50_000.0)
     )
     assert beside == alone
+
+
+def cut(lengths_s: list[float], rps: float, draw: random.Random) -> FleetObservation:
+    """Slices of these lengths with the arrivals of a Poisson process of single requests."""
+    made, start_s = [], 0.0
+    for length_s in lengths_s:
+        count, at_s = 0, draw.expovariate(rps)
+        while at_s < length_s:
+            count, at_s = count + 1, at_s + draw.expovariate(rps)
+        tokens = {Counter.PROMPT_TOKENS_RECEIVED: 100.0 * count}
+        made.append(window(start_s, start_s + length_s, counters=tokens))
+        start_s += length_s
+    return fleet(slices=tuple(made))
+
+
+@pytest.mark.parametrize("lengths_s", [[5.0] * 60, [5.0, 15.0] * 15, [5.0, 5.0, 10.0, 1.0] * 14])
+def test_slices_of_unequal_length_are_no_clusters(lengths_s: list[float]) -> None:
+    """An even load that is measured in rounds of any length is as even as it is."""
+    draw = random.Random(1)
+    found = [
+        forecast(cut(lengths_s, 20.0, draw), WORK, horizon_s=30.0, memory_s=300.0)
+        for _ in range(20)
+    ]
+    assert sum(each.dispersion for each in found) / len(found) < 1.25

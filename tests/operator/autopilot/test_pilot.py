@@ -492,7 +492,9 @@ def test_loops_run_when_they_are_due() -> None:
     memory = replace(rested(), knob_at_s=NOW - 5, replica_at_s=NOW - 5)
     tick = pilot.step(auto(), calm(), memory, NOW)
     assert tick.decisions == ()
-    assert tick.next_due_s == NOW + 5
+    assert tick.next_due_s == NOW
     due = pilot.step(auto(), calm(), replace(memory, knob_at_s=NOW - 10), NOW)
     assert [d.knob for d in due.decisions] == [Knob.BUDGET]
-    assert due.next_due_s == NOW + 10
+    assert due.next_due_s == NOW
+    both = pilot.step(auto(), calm(), rested(), NOW)
+    assert both.next_due_s == NOW + pilot.SURGE_EVERY_S

@@ -23,6 +23,7 @@ from paceline_operator.domain.report import Pass, dump, status
 from paceline_operator.domain.verdicts import Sight
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.controller import Orders
+from paceline_operator.simulator.fleet.faults import StepsSlower
 from tests.operator.cli.sample import SPEC
 from tests.operator.simulator.fleets import poisson, run
 from tests.operator.simulator.test_autopilot_controller import POLICY
@@ -93,6 +94,21 @@ def at_rest(fleets: FleetApi) -> Figures:
     run(poisson(9.0, 150.0), law, until_s=150.0, initial_replicas=2)
     *_, last = _statuses(law.ticks)
     return _explained(fleets, "by-hand-at-rest", last)
+
+
+@pytest.fixture(scope="module")
+def beside_a_slow_pod(fleets: FleetApi) -> Figures:
+    """One of three pods takes twice as long for a step; nobody moves while it is told of."""
+    law = Watched()
+    slow = StepsSlower(start_s=80.0, end_s=inf, pods=frozenset({1}), factor=2.0)
+    run(poisson(18.0, 170.0), law, until_s=170.0, initial_replicas=3, faults=[slow])
+    found = zip(law.ticks, _statuses(law.ticks), strict=True)
+    told = [w for tick, w in found if tick.estimate is not None and tick.estimate.slow_pods]
+    return _explained(fleets, "by-hand-slow-pod", told[-1])
+
+
+def test_the_slow_pod_lacks_a_part_of_a_replica(beside_a_slow_pod: Figures) -> None:
+    assert 0.3 < beside_a_slow_pod["replicas"]["inputs"]["lackingReplicas"] < 0.7
 
 
 def full_step_ms(f: Figures, budget: float, rows: float, kv_tokens: float) -> float:
@@ -217,13 +233,14 @@ def capacity_rps(f: Figures) -> float:
     return low
 
 
-@pytest.mark.parametrize("moment", ["after_a_scale_out", "at_rest"])
+@pytest.mark.parametrize("moment", ["after_a_scale_out", "at_rest", "beside_a_slow_pod"])
 def test_a_decision_about_replicas(moment: str, request: pytest.FixtureRequest) -> None:
     decision = request.getfixturevalue(moment)["replicas"]
     f = decision["inputs"]
     assert f["capacityFactor"] <= 1.0
     assert f["capacityRps"] == pytest.approx(f["capacityFactor"] * capacity_rps(f), rel=2e-3)
-    needed = max(1, ceil((f["forecastRps"] + f["backlogRps"]) / f["capacityRps"]))
+    lacking = f["lackingReplicas"]
+    needed = max(1, ceil((f["forecastRps"] + f["backlogRps"]) / f["capacityRps"] + lacking))
     assert f["neededReplicas"] == needed
     waiting = max(f["waitingTokens"] / f["promptTokensMean"], f["waitingRequests"])
     queue = f["ttftTargetMs"] / 1e3 * f["capacityRps"] * f["servingPods"]
@@ -232,7 +249,8 @@ def test_a_decision_about_replicas(moment: str, request: pytest.FixtureRequest) 
     expected_rps = max(f["levelRps"], f["carriedRps"])
     sigma_rps = sqrt(f["dispersion"] * expected_rps / max(f["coldStartS"] + 15.0, 30.0))
     assert f["forecastRps"] == pytest.approx(expected_rps + sigma_rps, rel=1e-6)
-    assert f["keptReplicas"] == max(needed, ceil(1.1 * f["forecastRps"] / f["capacityRps"]))
+    kept = ceil(1.1 * f["forecastRps"] / f["capacityRps"] + lacking)
+    assert f["keptReplicas"] == max(needed, kept)
     if decision["action"] == "ScaleOut":
         most = f["replicas"] + max(4, f["replicas"])
         assert decision["after"] == min(needed, f["maxReplicas"], most)

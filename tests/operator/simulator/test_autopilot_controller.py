@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
+from math import inf
+
+from typing_extensions import override
 
 from paceline_operator.api.v1alpha1 import Mode
 from paceline_operator.autopilot.decision import Action, Knob
 from paceline_operator.autopilot.policy import Policy
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.fleet.faults import OperatorAway
+from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.result import Result
 from tests.operator.simulator.fleets import ITL, TTFT, engine, poisson, run
 
@@ -44,6 +50,34 @@ def test_a_load_too_high_for_one_orders_more() -> None:
     assert out[0].after > out[0].before
     assert out[0].reason
     assert result.samples[-1].ready > 1
+
+
+class AtEachRound(AutopilotController):
+    """Asked whenever engines were measured, as the operator asks."""
+
+    @property
+    @override
+    def next_due_s(self) -> float:
+        return -inf
+
+
+def stepped() -> Iterator[Request]:
+    """Three times the load from second 61 on: a surge shows between two looks of the loop."""
+    yield from poisson(6.0, 61.0)
+    yield from (later(each, 61.0) for each in poisson(24.0, 60.0, seed=2))
+
+
+def later(request: Request, by_s: float) -> Request:
+    return replace(request, arrival_s=round(request.arrival_s + by_s, 3))
+
+
+def test_the_simulator_hears_the_law_as_soon_as_the_operator_does() -> None:
+    laws = AutopilotController(POLICY, kept_decisions=200), AtEachRound(POLICY, kept_decisions=200)
+    moves = [run(stepped(), law, until_s=121.0, initial_replicas=2).moves for law in laws]
+    assert moves[0] == moves[1]
+    assert list(laws[0].decisions) == list(laws[1].decisions)
+    looks = [d.time_s for d in laws[0].decisions if d.knob is Knob.REPLICAS]
+    assert min(b - a for a, b in pairwise(looks)) < 6.0
 
 
 def test_a_restart_changes_nothing_but_what_is_measured_anew() -> None:

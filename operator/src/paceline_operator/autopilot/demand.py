@@ -29,7 +29,7 @@ _SLOPE_S = 300.0
 _LEAST_SLOPE_S = 60.0
 _SHORTEST_LONG_S = 60.0
 _LEAST_FALL_S = 15.0
-_LINE_PART = 6
+_LINE_PART_S = 30.0
 _LEAST_SLICES = 12
 _MOST_DISPERSION = 10.0
 
@@ -190,7 +190,7 @@ class _Offered:
 
     def _is_line(self, slices: Sequence[Window], line: Callable[[float], float]) -> bool:
         """Whether chance explains how far half minutes lie off a line: the chi-squared test."""
-        parts = [slices[n : n + _LINE_PART] for n in range(0, len(slices), _LINE_PART)]
+        parts = _cut(slices, _LINE_PART_S)
         squares = 0.0
         for part in parts:
             length_s = sum(window.length_s for window in part)
@@ -202,13 +202,20 @@ class _Offered:
     def _clustering(self) -> float:
         """Index of dispersion of the slices' tokens, from the differences of neighbours.
 
-        So neither a trend nor a step counts as chance (von Neumann).
+        So neither a trend nor a step counts as chance (von Neumann). The variance of a rate
+        measured over a slice is the dispersion times the rate over the slice's length, and that
+        of a difference the sum of both.
         """
-        counts = [self._requests(window) for window in self.slices]
-        if len(counts) < _LEAST_SLICES or not sum(counts):
+        slices = [window for window in self.slices if window.length_s]
+        rate = self._rate(slices)
+        if len(slices) < _LEAST_SLICES or not rate:
             return 1.0
-        squares = sum((after - before) ** 2 for before, after in pairwise(counts))
-        return squares / (2 * (len(counts) - 1)) / (sum(counts) / len(counts))
+        squares = [
+            (self._rate([after]) - self._rate([before])) ** 2
+            / (1.0 / before.length_s + 1.0 / after.length_s)
+            for before, after in pairwise(slices)
+        ]
+        return sum(squares) / len(squares) / rate
 
     def _within(self, span_s: float, until_s: float = 0.0) -> list[Window]:
         """Slices that lie in a stretch that ends so many seconds ago, for half of them at least."""
@@ -222,6 +229,16 @@ class _Offered:
 
     def _requests(self, window: Window) -> float:
         return window.offered_tokens / self._prompt_tokens
+
+
+def _cut(slices: Iterable[Window], part_s: float) -> list[list[Window]]:
+    """Neighbours put together to parts that are so long at least; what is left is one more."""
+    parts: list[list[Window]] = [[]]
+    for window in slices:
+        if sum(each.length_s for each in parts[-1]) >= part_s - 1e-6:
+            parts.append([])
+        parts[-1].append(window)
+    return parts
 
 
 def _middle_s(window: Window) -> float:

@@ -75,6 +75,7 @@ def of_replicas(s: Situation, found: Need | None, limits: Limits, memory: Memory
         "waitingRequests": sum(pod.waiting - pod.batch_waiting for pod in s.fleet.serving),
         "coldStartS": s.cold_start_s,
         "downWindowS": down_window_s(s),
+        "lackingReplicas": s.lacking,
         "peakReplicas": peak(memory),
         "capacityFactor": s.memory.capacity_factor,
         **_requests(s),

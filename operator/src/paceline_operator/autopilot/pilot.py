@@ -70,17 +70,36 @@ def step(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) 
         timetable=timetable.timetable(policy, now_s, replica_limits.ahead_s(after)),
         data=situation.data,
         notices=noticed(before, situation),
-        next_due_s=min(final.knob_at_s + KNOB_EVERY_S, final.replica_at_s + REPLICA_EVERY_S),
+        next_due_s=min(due_s(final, surging=True)),
         observed=observed,
     )
 
 
-def _due(last_s: float, every_s: float, now_s: float) -> bool:
-    return not last_s or now_s - last_s >= every_s - EARLY_S
+def due_s(memory: Memory, *, surging: bool) -> tuple[float, float]:
+    """When the knob loop and the replica loop are due next.
+
+    Whether demand surges shows only to who looks: who asks less often than engines are measured
+    has to ask as if it did.
+
+    Args:
+        memory: Of the last call.
+        surging: Whether demand surges.
+    """
+    every_s = SURGE_EVERY_S if surging else REPLICA_EVERY_S
+    return memory.knob_at_s + KNOB_EVERY_S, memory.replica_at_s + every_s
+
+
+def _is_due(s: Situation) -> tuple[bool, bool]:
+    """Of both loops; one that has never run is."""
+    knobs_s, replicas_s = due_s(s.memory, surging=s.demand.surging)
+    return (
+        not s.memory.knob_at_s or s.now_s >= knobs_s - EARLY_S,
+        not s.memory.replica_at_s or s.now_s >= replicas_s - EARLY_S,
+    )
 
 
 def _knob_pass(s: Situation) -> Outcome | None:
-    return knob_loop.run(s) if _due(s.memory.knob_at_s, KNOB_EVERY_S, s.now_s) else None
+    return knob_loop.run(s) if _is_due(s)[0] else None
 
 
 def _with_knobs(s: Situation, knobs: Outcome | None) -> Situation:
@@ -94,10 +113,7 @@ def _with_knobs(s: Situation, knobs: Outcome | None) -> Situation:
 
 
 def _replica_pass(s: Situation, *, feasible: bool) -> Outcome | None:
-    every_s = SURGE_EVERY_S if s.demand.surging else REPLICA_EVERY_S
-    if not _due(s.memory.replica_at_s, every_s, s.now_s):
-        return None
-    return replica_loop.run(s, feasible=feasible)
+    return replica_loop.run(s, feasible=feasible) if _is_due(s)[1] else None
 
 
 def _collected(

@@ -36,7 +36,7 @@ class AutopilotController:
 
     @property
     def next_due_s(self) -> float:
-        """When the first of its loops is due."""
+        """When one of its loops may be due first, as the law says: nothing is heard later here."""
         return -inf if self.last_tick is None else self.last_tick.next_due_s - EARLY_S
 
     def decide(self, fleet: FleetObservation, now_s: float) -> Orders:
