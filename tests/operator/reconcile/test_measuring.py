@@ -14,9 +14,10 @@ from paceline_operator.kube.resource import INFERENCE_SERVICE, POD
 from paceline_operator.metrics import Target
 from paceline_operator.metrics.errors import ScrapeError
 from paceline_operator.metrics.source import Answers
-from paceline_operator.reconcile import measuring
+from paceline_operator.reconcile import measuring, workers
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.gather import gather
+from paceline_operator.reconcile.queue import WorkQueue
 from paceline_operator.reconcile.tick import tick
 from tests.operator.reconcile.test_gather import Strangers
 from tests.operator.reconcile.test_tick import (
@@ -44,9 +45,13 @@ class Hanging:
         self.going = asyncio.Event()
         self.said = "no answer in 60 s"
         self.rounds = 0
+        self.awaited = 0
+        self.reached = asyncio.Event()
 
     async def read(self, targets: Sequence[Target], now_s: float) -> Answers:
         self.rounds += 1
+        if self.rounds == self.awaited:
+            self.reached.set()
         await self.going.wait()
         return {target.uid: ScrapeError(self.said) for target in targets}
 
@@ -125,3 +130,28 @@ async def test_the_cause_stands_in_the_condition(ctx: Context, source: Hanging) 
     found = next(each for each in status["conditions"] if each["type"] == "MetricsFresh")
     assert found["status"] == "False"
     assert found["message"].endswith("1 of 1 pods are not measured: no answer in 60 s")
+
+
+async def test_workers_go_on_with_all_objects_while_the_source_hangs(
+    ctx: Context, source: Hanging
+) -> None:
+    """What hangs would else hold every worker, and in the end the process would be restarted."""
+    queue = ctx.queue = WorkQueue(time.monotonic)
+    known = ctx.store.get(INFERENCE_SERVICE, *KEY) or {}
+    source.awaited = 8
+    for name in (f"chat-{number}" for number in range(source.awaited)):
+        ctx.store.put(INFERENCE_SERVICE, {**known, "metadata": {**known["metadata"], "name": name}})
+        found = pod_object(name, f"{name}-a", ip="10.0.0.1")
+        found["metadata"] |= {"namespace": "d", "uid": name, "resourceVersion": "6"}
+        ctx.store.put(POD, found)
+        session = ctx.session(("d", name))
+        session.token, session.resynced_at_s = "t", NOW_S
+        queue.add(("d", name))
+    working = asyncio.create_task(workers.Workers(ctx, 2).run())
+    try:
+        async with asyncio.timeout(10.0):
+            await source.reached.wait()
+        assert queue.overdue_s() < 2.0
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
