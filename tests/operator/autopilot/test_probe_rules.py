@@ -97,3 +97,24 @@ def test_it_ends_after_a_minute_and_at_once_where_first_tokens_are_late() -> Non
         outcome = knob_loop.run(s)
         assert outcome.memory.trial is None
         assert outcome.memory.failed_budget == 0
+
+
+def test_a_probe_that_misses_an_objective_ends_and_is_held_against_no_budget() -> None:
+    """It was never a raise: what it shows is no reason to refuse one."""
+    base = pod().tunables
+    assert base is not None
+    for budget in (448, 560):
+        trial = Trial(uid="uid-1", budget=budget, probes=True)
+        s = situation(trial=trial, trial_at_s=NOW_S - 40)
+        late = {slo_key(ITL, "ITL", 100): SloCounts(40.0, 60.0)}
+        slices = tuple(
+            replace(w, pods={"uid-1": replace(w.pods["uid-1"], slo=late)}) for w in s.fleet.slices
+        )
+        first = replace(s.fleet.pods[0], tunables=replace(base, effective=budget))
+        seen = replace(s.fleet, slices=slices, pods=(first, *s.fleet.pods[1:]))
+        move = judge_trial(understand(s.policy, seen, s.memory, NOW_S))
+        assert move is not None
+        assert move.reason is Reason.CANARY_ROLLED_BACK
+        assert "only to learn from" in move.message
+        assert move.memory is not None
+        assert (move.memory.failed_budget, move.memory.failed_at_s) == (0, 0.0)

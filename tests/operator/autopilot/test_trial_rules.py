@@ -16,7 +16,15 @@ from paceline_operator.autopilot.fleet import (
     Trial,
     Tunables,
 )
-from paceline_operator.autopilot.memory import Memory, PodPace, dump_memory, load_memory
+from paceline_operator.autopilot.hindsight import look_back
+from paceline_operator.autopilot.learning import learned
+from paceline_operator.autopilot.memory import (
+    Awaited,
+    Memory,
+    PodPace,
+    dump_memory,
+    load_memory,
+)
 from paceline_operator.autopilot.move import Move
 from paceline_operator.autopilot.situation import Situation, understand
 from paceline_operator.autopilot.trial_rules import (
@@ -37,7 +45,7 @@ from paceline_operator.autopilot.window import (
     merge,
     slo_key,
 )
-from tests.operator.autopilot.build import ITL, auto, fleet, moments, pod, window
+from tests.operator.autopilot.build import ITL, TTFT, auto, fleet, moments, pod, window
 from tests.operator.autopilot.test_pace import uids, watched
 
 NOW_S, BEGUN_S, TRIED = 2000.0, 1980.0, 640
@@ -224,3 +232,95 @@ def test_a_sound_and_fresh_pod_tries() -> None:
     stale = replace(s.fleet, pods=tuple(replace(p, data=DataClass.STALE) for p in s.fleet.pods))
     assert trial_move(replace(s, fleet=stale), 768, Reason.TTFT_PRESSURE, "") is None
     assert trial_move(s, 4096, Reason.TTFT_PRESSURE, "") is None
+
+
+def pressed(**memory: Any) -> Situation:
+    """First tokens are late, and nothing larger than the budget of 512 has been proven."""
+    late = {slo_key(TTFT, "TTFT", 1000): SloCounts(20, 80), slo_key(ITL, "ITL", 100): SloCounts(9)}
+    slices = tuple(
+        replace(slice_at(start_s, {f"uid-{n}": CONTROL for n in (1, 2, 3)}), slo=late)
+        for start_s in (BEGUN_S, BEGUN_S + 5, BEGUN_S + 10, BEGUN_S + 15)
+    )
+    known = replace(LEARNED, learned_until_s=NOW_S, proven_budget=512, proven_at_s=NOW_S, **memory)
+    seen = fleet(pods=pods(effective=512), slices=slices, now_s=NOW_S)
+    return understand(auto(1000, 100), seen, known, NOW_S)
+
+
+def test_the_account_of_a_trial_is_of_one_pod_and_leaves_the_others_their_budget() -> None:
+    (decision,) = knob_loop.run(pressed()).decisions
+    assert (decision.applied, decision.guard) == (True, Reason.CANARY)
+    tried = decision.after
+    (chosen,) = (each for each in decision.considered if each.chosen)
+    assert chosen.value == 512
+    (other,) = (each for each in decision.considered if each.value == tried)
+    assert "one pod of 3 tries it" in other.message
+    assert decision.expected is not None
+    assert decision.expected.figures["tryingPods"] == 1
+    assert "capacityRps" not in decision.expected.figures
+    ends = next(step for step in decision.next_steps if step.waits_for is Reason.CANARY)
+    assert (ends.action, ends.value) == (Action.RAISE, tried)
+    assert "512" in ends.message
+    cut = next(step for step in decision.next_steps if step.action is Action.LOWER)
+    assert "full step of 512 tokens" in cut.message
+
+
+def test_while_it_is_open_each_decision_says_that_one_pod_has_another_budget() -> None:
+    (decision,) = knob_loop.run(situation(share(1.0, 1), CONTROL)).decisions
+    assert not decision.applied
+    assert decision.message.endswith(f"One pod of 3 tries {TRIED}.") or (
+        decision.reason is Reason.CANARY
+    )
+    assert decision.inputs["trialBudget"] == TRIED
+
+
+def test_what_is_measured_after_it_is_of_that_pod_alone() -> None:
+    begun = knob_loop.run(pressed())
+    _, memory = look_back(pressed(), begun.memory, begun.decisions)
+    (awaited,) = memory.awaited
+    assert awaited.uid == "uid-1"
+    slow = situation(share(1.5, 10), share(1.0, 40, budget=512), memory=memory)
+    later = replace(slow, now_s=NOW_S + 40)
+    told, left = look_back(later, replace(memory, awaited=(replace(awaited, moved_at_s=BEGUN_S),)),
+                           ())  # fmt: skip
+    assert left.awaited == ()
+    assert (told[0].figures["tryingPods"], told[0].figures["fullSteps"]) == (1, 40.0)
+    assert "offeredRps" not in told[0].figures
+    assert "servingPods" not in told[0].figures
+
+
+def test_its_end_ends_what_is_awaited_of_it() -> None:
+    memory = replace(LEARNED, awaited=(
+        Awaited(knob="budget", moved_at_s=BEGUN_S, after=TRIED, due_s=NOW_S + 99, uid="uid-1"),
+    ))  # fmt: skip
+    s = situation(share(1.3, 10), CONTROL, memory=memory)
+    outcome = knob_loop.run(s)
+    assert outcome.decisions[0].expected is None
+    told, left = look_back(s, outcome.memory, outcome.decisions)
+    assert ([each.moved_at_s for each in told], left.awaited) == ([BEGUN_S], ())
+
+
+def test_a_raise_that_failed_is_told_to_wait_for_its_half_hour() -> None:
+    failed_s = NOW_S - 600
+    s = pressed(failed_budget=528, failed_at_s=failed_s, failed_rows=8.0)
+    (decision,) = knob_loop.run(s).decisions
+    assert decision.reason is Reason.CANARY_ROLLED_BACK
+    step = next(each for each in decision.next_steps if each.action is Action.RAISE)
+    assert step.earliest_s == failed_s + FAILED_LASTS_S
+    assert step.waits_for is Reason.CANARY_ROLLED_BACK
+
+
+def test_full_steps_of_the_pod_that_tries_prove_nothing_before_they_are_judged() -> None:
+    """Of a fleet of one, too: a budget that fails would be given to all without asking again."""
+    alone = (pods(1)[0],)
+    memory = replace(LEARNED, trial=TRIAL, trial_at_s=BEGUN_S, proven_budget=512,
+                     proven_at_s=BEGUN_S)  # fmt: skip
+    for turn in range(4):
+        now_s = BEGUN_S + 5.0 * (turn + 1)
+        slices = (slice_at(now_s - 5.0, {"uid-1": SOUND}),)
+        memory = learned(auto(), fleet(pods=alone, slices=slices, now_s=now_s), memory, now_s)
+    assert memory.proven_budget == 512
+    failing = replace(situation(share(1.4, 10), fleet_of=alone), memory=replace(
+        memory, proven_budget=TRIED))  # fmt: skip
+    move = judged(failing)
+    assert move.memory is not None
+    assert (move.memory.failed_budget, move.memory.proven_budget) == (TRIED, 512)

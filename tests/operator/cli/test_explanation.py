@@ -132,3 +132,9 @@ def test_the_text_has_all_topics() -> None:
     text = explain(service(), NOW).text()
     for title in ("Measured", "Considered", "What binds", "Last changes"):
         assert f"\n{title}\n" in text
+
+
+def test_it_says_that_one_pod_of_the_fleet_tries_another_budget() -> None:
+    tried = {**STATUS, "memory": {"trial": {"uid": "u", "budget": 128, "probes": False}}}
+    assert explain(service(tried), NOW).summary.endswith("One pod of 2 is trying a budget of 128.")
+    assert "trying" not in explain(service({**STATUS, "memory": {"trial": None}}), NOW).summary

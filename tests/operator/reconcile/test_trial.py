@@ -85,6 +85,17 @@ def test_its_end_is_another_revision_with_the_old_value_for_all(fields: dict[str
     assert agreed.knobs.max_num_batched_tokens == BUDGET
 
 
+@pytest.mark.parametrize("tried", [256, 1024])
+def test_the_budget_that_the_status_shows_is_that_of_the_others(tried: int) -> None:
+    agreed = replace(BEGUN, trial=Trial(uid=B.uid, budget=tried))
+    reports = {
+        A.uid: replace(report(BUDGET), running_seqs=KNOBS.max_num_running_seqs),
+        B.uid: replace(report(tried), running_seqs=KNOBS.max_num_running_seqs),
+    }
+    shown = knobs.budget_status(fleet(agreed, BUDGET, tried, reports=reports), agreed)
+    assert (shown.effective, shown.acknowledged, shown.total) == (BUDGET, 2, 2)
+
+
 def test_a_trial_that_nobody_remembers_is_taken_back() -> None:
     """The status was lost in the middle of one: the engine says what it was asked for."""
     lost = fleet(replace(BEGUN, trial=None), BUDGET, 1024, memory=Memory())

@@ -39,6 +39,7 @@ def of_knobs(s: Situation) -> Inputs:
         **_law(s.plant.prefill.law, "prefill"),
         **_law(s.plant.decode.law, "decode"),
         "provenBudget": s.memory.proven_budget,
+        "trialBudget": s.memory.trial.budget if s.memory.trial is not None else None,
         "waitingTokens": round(s.waiting_tokens),
         "forecastRps": s.demand.forecast_rps,
         "servingPods": len(s.fleet.serving),

@@ -33,7 +33,7 @@ def look_back(
         decisions: Of this tick.
     """
     made = tuple(each for each in decisions if each.applied and each.expected is not None)
-    moved = {each.knob.value for each in made}
+    moved = {each.knob.value for each in decisions if each.applied}
     told, kept = [], []
     for each in memory.awaited:
         if each.knob not in moved and s.now_s < each.due_s:
@@ -46,11 +46,12 @@ def look_back(
             )
     if not told and not made and len(kept) == len(memory.awaited):
         return (), memory
-    new = tuple(_awaited(s, each) for each in made)
+    new = tuple(_awaited(s, memory, each) for each in made)
     return tuple(told), replace(memory, awaited=(*kept, *new))
 
 
-def _awaited(s: Situation, decision: Decision) -> Awaited:
+def _awaited(s: Situation, memory: Memory, decision: Decision) -> Awaited:
+    is_trial = memory.trial is not None and decision.knob is Knob.BUDGET
     due_s = s.now_s if decision.expected is None else decision.expected.due_s
     return Awaited(
         knob=decision.knob.value,
@@ -58,6 +59,7 @@ def _awaited(s: Situation, decision: Decision) -> Awaited:
         after=decision.after or 0,
         due_s=due_s,
         law_ms=_coefficients(s.plant),
+        uid=memory.trial.uid if is_trial and memory.trial is not None else "",
     )
 
 
@@ -88,6 +90,8 @@ def _measured(s: Situation, awaited: Awaited) -> Inputs | None:
     window = s.fleet.since(max(awaited.moved_at_s, s.now_s - LONGEST_S, _served_since(s, awaited)))
     if window.length_s < _LEAST_S:
         return None
+    if awaited.uid:
+        return _of_pod(s, awaited, window)
     figures: Inputs = {"overS": window.length_s, "servingPods": len(s.fleet.serving)}
     figures |= _steps(window, awaited)
     received = window.offered_tokens / window.length_s
@@ -95,11 +99,25 @@ def _measured(s: Situation, awaited: Awaited) -> Inputs | None:
     first = window.histogram(Latency.TTFT).quantile(s.terms(1).ttft_share)
     if s.policy.of_metric(SloMetric.TTFT) and first is not None:
         figures["ttftMs"] = 1e3 * first
-    for objective in s.policy.steering:
-        found = measure(objective, window)
-        if found.attainment is not None:
-            figures[f"attainment.{objective.name}"] = found.attainment
-    return figures
+    return figures | _attained(s, window)
+
+
+def _attained(s: Situation, window: Window) -> Inputs:
+    found = ((each.name, measure(each, window).attainment) for each in s.policy.steering)
+    return {f"attainment.{name}": share for name, share in found if share is not None}
+
+
+def _of_pod(s: Situation, awaited: Awaited, window: Window) -> Inputs | None:
+    """The same of a pod that alone was moved; None where it did nothing."""
+    share = window.pods.get(awaited.uid)
+    if share is None or not share.moments().count:
+        return None
+    own = replace(
+        window, steps=share.steps, slo=share.slo, histograms={},
+        counters={Counter.STEPS_AT_BUDGET: share.at_budget},
+    )  # fmt: skip
+    figures: Inputs = {"overS": window.length_s, "tryingPods": 1}
+    return figures | _steps(own, awaited) | _attained(s, own)
 
 
 def _served_since(s: Situation, awaited: Awaited) -> float:

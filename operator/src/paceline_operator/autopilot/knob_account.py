@@ -18,6 +18,7 @@ from paceline_operator.autopilot.decision import (
 from paceline_operator.autopilot.itl_rules import CUT_COOLDOWN_S, SQUEEZE_LASTS_S
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.situation import Situation
+from paceline_operator.autopilot.trial_rules import FAILED_LASTS_S, LONGEST_S, failed
 from paceline_operator.autopilot.ttft_rules import (
     RAISE_AFTER_LOWER_S,
     RAISE_COOLDOWN_S,
@@ -38,19 +39,35 @@ def told(s: Situation, decision: Decision, memory: Memory) -> Decision:
         memory: Memory after it.
     """
     is_blind = not s.fleet.serving or not s.policy.steering
+    after, trial = replace(s, memory=memory), memory.trial
+    # What was considered and expected is by the figures that the decision was made from.
+    s = replace(s, memory=replace(s.memory, trial=trial))
     return replace(
         decision,
+        message=decision.message + _tried_beside(after, decision),
         considered=() if is_blind else _considered(s, decision),
-        next_steps=() if is_blind else _next_steps(replace(s, memory=memory), decision),
+        next_steps=() if is_blind else _next_steps(after, decision),
         expected=_effect(s, decision) if decision.applied else None,
     )
+
+
+def _tried_beside(s: Situation, decision: Decision) -> str:
+    """That one pod has another budget, where a decision for all does not say so itself."""
+    trial = s.memory.trial
+    if trial is None or decision.applied or decision.reason is Reason.CANARY:
+        return ""
+    return f" {_who_tries(s)} {trial.budget}."
+
+
+def _who_tries(s: Situation) -> str:
+    return f"One pod of {len(s.fleet.serving)} tries"
 
 
 def _considered(s: Situation, decision: Decision) -> tuple[Candidate, ...]:
     if decision.knob is Knob.RUNNING_SEQS:
         return _considered_seqs(s, decision)
     now, ladder = s.knobs.max_num_batched_tokens, s.ladder()
-    chosen = decision.after if decision.applied and decision.after is not None else now
+    chosen = _present(s, decision)
     values = {now, chosen, s.cap_or_floor, ladder.next_up(now), ladder.next_up(s.cap_or_floor)}
     if decision.after is not None:
         values.add(decision.after)
@@ -67,6 +84,8 @@ def _budget(s: Situation, decision: Decision, value: int, chosen: int) -> Candid
         figures["allowedStepMs"] = allowed_ms
         text += f", {phrases.ms(allowed_ms)} are allowed"
         is_too_long = step_ms > allowed_ms
+    if s.memory.trial is not None and s.memory.trial.budget == value:
+        text += f"; {_who_tries(s).lower()} it"
     return Candidate(
         value=value,
         chosen=value == chosen,
@@ -105,13 +124,38 @@ def _considered_seqs(s: Situation, decision: Decision) -> tuple[Candidate, ...]:
 def _next_steps(s: Situation, decision: Decision) -> tuple[NextStep, ...]:
     """Of the situation after the decision."""
     budget = _present(s, decision)
-    found = (_squeeze_ends(s), _raise(s, decision, budget), _cut(s, budget))
+    upwards = _trial_ends(s, budget) or _raise(s, decision, budget)
+    found = (_squeeze_ends(s), upwards, _cut(s, budget))
     return tuple(step for step in found if step is not None)
 
 
 def _present(s: Situation, decision: Decision) -> int:
-    is_moved = decision.applied and decision.knob is Knob.BUDGET
+    """The budget of all pods after the decision; a trial leaves it."""
+    is_moved = decision.applied and decision.knob is Knob.BUDGET and s.memory.trial is None
     return decision.after if is_moved and decision.after else s.knobs.max_num_batched_tokens
+
+
+def _trial_ends(s: Situation, budget: int) -> NextStep | None:
+    trial, ends_s = s.memory.trial, s.memory.trial_at_s + LONGEST_S
+    if trial is None:
+        return None
+    if trial.probes:
+        return NextStep(
+            action=Action.LOWER if trial.budget > budget else Action.RAISE,
+            value=budget,
+            earliest_s=_later(s, ends_s),
+            waits_for=Reason.PROBE,
+            message=f"the one pod of {len(s.fleet.serving)} that has {trial.budget} to learn from",
+        )
+    return NextStep(
+        action=Action.RAISE,
+        value=trial.budget,
+        waits_for=Reason.CANARY,
+        message=(
+            f"all pods get it if full steps of the one that tries it keep the ITL target, "
+            f"else that one has {budget} again, by {phrases.second(ends_s)}"
+        ),
+    )
 
 
 def _squeeze_ends(s: Situation) -> NextStep | None:
@@ -150,9 +194,20 @@ def _raise(s: Situation, decision: Decision, budget: int) -> NextStep | None:
         action=Action.RAISE,
         value=min(cap, ladder.next_up(budget)),
         earliest_s=earliest_s,
-        waits_for=Reason.TTFT_PRESSURE if earliest_s is None else Reason.COOLDOWN,
+        waits_for=Reason.TTFT_PRESSURE if earliest_s is None else _raise_waits_for(s),
         message=f"the budget rises towards {cap} {why}",
     )
+
+
+def _raise_waits_for(s: Situation) -> Reason:
+    return Reason.CANARY_ROLLED_BACK if _has_failed_next(s) else Reason.COOLDOWN
+
+
+def _has_failed_next(s: Situation) -> bool:
+    """Whether every larger budget is one that failed on one pod, or larger than that."""
+    least = s.memory.failed_budget
+    is_next = s.ladder().down(least - 1) <= s.knobs.max_num_batched_tokens
+    return failed(s, least) and is_next
 
 
 def _later(s: Situation, at_s: float) -> float | None:
@@ -161,7 +216,7 @@ def _later(s: Situation, at_s: float) -> float | None:
 
 
 def raise_from_s(s: Situation) -> float:
-    """First moment at which the cool-downs allow a raise."""
+    """First moment at which the cool-downs, and what has failed, allow a raise."""
     memory = s.memory
     is_proven = memory.proven_budget >= s.knobs.max_num_batched_tokens
     wait_s = RAISE_COOLDOWN_S if is_proven else UNPROVEN_COOLDOWN_S
@@ -171,6 +226,8 @@ def raise_from_s(s: Situation) -> float:
         and s.ladder().next_up(s.knobs.max_num_batched_tokens) >= memory.refused_budget > 0
     ):
         after.append(memory.refused_at_s + REFUSED_LASTS_S)
+    if _has_failed_next(s):
+        after.append(memory.failed_at_s + FAILED_LASTS_S)
     return max(after)
 
 
@@ -190,8 +247,10 @@ def _cut(s: Situation, budget: int) -> NextStep | None:
     )
 
 
-def _effect(s: Situation, decision: Decision) -> Effect:
-    """By the model as it is now, under the present load."""
+def _effect(s: Situation, decision: Decision) -> Effect | None:
+    """By the model as it is now, under the present load; None where a trial ends without one."""
+    if decision.reason is Reason.CANARY_ROLLED_BACK:
+        return None
     work = s.plant.workload
     if decision.knob is Knob.RUNNING_SEQS and decision.after is not None:
         rows = min(float(decision.after), work.rows_p95)
@@ -201,6 +260,9 @@ def _effect(s: Situation, decision: Decision) -> Effect:
         figures = {
             "fullStepMs": s.plant.full_ms(budget),
             "fullStepBeforeMs": s.plant.full_ms(s.knobs.max_num_batched_tokens),
-            "capacityRps": s.capacity_at(budget)[0] if s.model_usable else None,
         }
+        if s.memory.trial is not None:
+            figures["tryingPods"] = 1
+        elif s.model_usable:
+            figures["capacityRps"] = s.capacity_at(budget)[0]
     return Effect(due_s=s.now_s + JUDGED_AFTER_S, figures=figures)

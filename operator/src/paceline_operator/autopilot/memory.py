@@ -75,6 +75,7 @@ class Awaited:
         due_s: When it is to be judged.
         law_ms: Coefficients of steps with prompt tokens as believed then, in the order of the
             step-time law, milliseconds.
+        uid: The only pod that was moved, empty where all were.
     """
 
     knob: str
@@ -82,6 +83,7 @@ class Awaited:
     after: int
     due_s: float
     law_ms: tuple[float, ...] = ()
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

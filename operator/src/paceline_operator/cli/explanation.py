@@ -74,8 +74,16 @@ def _summary(service: Service) -> str:
     return (
         f"{said}; token budget {wording.number(budget.effective)} in force "
         f"({budget.desired} wanted, {budget.acknowledged} of {budget.total} engines agree), "
-        f"at most {wording.number(budget.running_seqs)} sequences at once."
+        f"at most {wording.number(budget.running_seqs)} sequences at once.{_trial(status)}"
     )
+
+
+def _trial(status: InferenceServiceStatus) -> str:
+    """That one pod has another budget, as long as the operator keeps it so."""
+    found = (status.memory or {}).get("trial")
+    if not isinstance(found, Mapping) or "budget" not in found:
+        return ""
+    return f" One pod of {status.budget.total} is trying a budget of {found['budget']}."
 
 
 def _measured(slo: SloStatus, now: datetime) -> str:

@@ -14,6 +14,7 @@ _NAMES = {
     "capacityRps": "capacity",
     "offeredRps": "offered",
     "servingPods": "serving replicas",
+    "tryingPods": "pods that try it",
 }
 
 

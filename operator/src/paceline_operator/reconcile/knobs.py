@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -166,21 +167,28 @@ def budget_status(seen: Observed, agreed: Agreed | None) -> BudgetStatus:
         return seen.status.budget
     ready = [pod for pod in seen.pods if pod.live and pod.ready]
     reports = {pod.uid: seen.reports[pod.uid] for pod in ready if pod.uid in seen.reports}
-    acknowledged = [
-        each for uid, each in reports.items() if tunables.runs_with(each, agreed.of_pod(uid))
-    ]
+    acknowledged = {
+        uid: each for uid, each in reports.items() if tunables.runs_with(each, agreed.of_pod(uid))
+    }
     stored = seen.status.budget
     if seen.is_settling and len(reports) < len(ready) and stored.revision == agreed.revision:
         return stored  # engines that have not answered this process yet did answer the last
     return BudgetStatus(
         revision=agreed.revision,
         desired=agreed.knobs.max_num_batched_tokens,
-        effective=min((each.effective for each in acknowledged), default=None),
+        effective=min(_effective(agreed, acknowledged), default=None),
         running_seqs=agreed.knobs.max_num_running_seqs,
         step_time_target_ms=agreed.knobs.step_time_target_ms,
         acknowledged=len(acknowledged),
         total=len(ready),
     )
+
+
+def _effective(agreed: Agreed, reports: Mapping[str, PodTunables]) -> list[int]:
+    """Budgets in force; that of the pod that tries another one only where it is alone."""
+    tries = "" if agreed.trial is None else agreed.trial.uid
+    usual = [each.effective for uid, each in reports.items() if uid != tries]
+    return usual or [each.effective for each in reports.values()]
 
 
 def for_start(seen: Observed, agreed: Agreed) -> Agreed:
