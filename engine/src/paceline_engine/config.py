@@ -86,7 +86,7 @@ class EngineConfig:
     prefix_caching: bool = True
     cache_retention_s: float | None = None
     model_revision: str = ""
-    batch_weight: float = 0.25
+    batch_weight: float = 0.1
     interactive_max_wait_s: float = 10.0
     batch_max_wait_s: float = 900.0
     tenant_weights: tuple[tuple[str, float], ...] = ()

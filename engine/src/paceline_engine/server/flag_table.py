@@ -105,8 +105,8 @@ _SHARES = (
     Row(
         Flag.BATCH_WEIGHT,
         ratio(0.01, 100),
-        0.25,
-        "tokens of the batch tier for each interactive one while both wait (default: 0.25)",
+        0.1,
+        "tokens of the batch tier for each interactive one while both wait (default: 0.1)",
         "WEIGHT",
     ),
     Row(

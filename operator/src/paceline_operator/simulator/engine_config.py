@@ -52,7 +52,7 @@ class EngineConfig:
     block_size: int = 16
     budget_step: int = 16
     prefix_caching: bool = True
-    batch_weight: float = 0.25
+    batch_weight: float = 0.1
     interactive_max_wait_s: float = 10.0
     batch_max_wait_s: float = 900.0
     step_time_target_ms: float = 0.0
