@@ -1,0 +1,160 @@
+"""The figures in `docs/autopilot.md` are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from paceline_operator.autopilot import (
+    attainment,
+    capacity,
+    capacity_evidence,
+    demand,
+    drift,
+    error_budget,
+    fit,
+    hindsight,
+    itl_rules,
+    knob_account,
+    knob_loop,
+    learning,
+    memory,
+    pace,
+    pacing_rules,
+    pilot,
+    plant,
+    probe_rules,
+    recommendation,
+    replica_account,
+    replica_limits,
+    replica_loop,
+    replica_need,
+    reversal,
+    scale_in_guard,
+    situation,
+    slices,
+    trial_rules,
+    ttft_rules,
+)
+from paceline_operator.metrics import scraper
+
+DOCS = Path(__file__).parents[3] / "docs"
+TEXT = re.sub(r"\s+", " ", (DOCS / "autopilot.md").read_text(encoding="utf-8"))
+REASONS = (DOCS / "reasons.md").read_text(encoding="utf-8")
+
+
+def percent(share: float) -> str:
+    return f"{round(100 * share, 6):g} %"
+
+
+def seconds(value: float) -> str:
+    return f"{value:g} s"
+
+
+def minutes(value: float) -> str:
+    return f"{value / 60:g} minutes"
+
+
+SAID = {
+    "fresh": f"within {seconds(scraper.STALE_AFTER_S)}",
+    "stale": f"*stale* up to {seconds(scraper.ABSENT_AFTER_S)}",
+    "samples": f"*missed* needs {attainment.LEAST_SAMPLES} samples",
+    "history": f"last five minutes of them are kept{'' if slices.HISTORY_S == 300 else '!'}",
+    "fading": f"fades by {fit.FORGET_PER_WINDOW} a slice",
+    "idle steps": f"usual steps ({percent(1 - fit.FORGET_PER_WINDOW)} of those remembered)",
+    "gate": f"nine times the expected square{'' if fit.GATE == 9 else '!'}",
+    "gate's spread": f"of {percent(fit.GATE_SPREAD)} of a step",
+    "reopened": f"{percent(1 - fit.REOPEN_KEEP)} of the evidence is dropped",
+    "settled": f"ready less than {seconds(learning.SETTLED_S)} ago",
+    "trusted": f"is at most {percent(plant.TRUSTED_SD)}, *usable* up to {percent(plant.USABLE_SD)}",
+    "pace": f"kept with a half-life of {seconds(pace.HALF_LIFE_S)}",
+    "slow": f"exceeds {pace.SLOW} times the lower median",
+    "persists": f"for {seconds(pace.PERSISTS_S)} (of at least {pace.LEAST_STEPS:g} steps)",
+    "sound": f"until it is below {pace.SOUND} times",
+    "verdict": f"is neither after {seconds(pace.KNOWN_FOR_S)}",
+    "paces": f"more than {pace.MOST_KEPT} pods",
+    "factor": f"between {drift.LEAST_FACTOR} and {drift.MOST_FACTOR:g}, is `step_factor`",
+    "mismatch": f"at a limit for {minutes(drift.MISMATCH_S)}",
+    "knob loop": f"The budget loop, every {seconds(knob_loop.KNOB_EVERY_S)}",
+    "unjudged": f"a trial {seconds(reversal.GRACE_S)} after its longest time",
+    "blind": f"a squeeze after {seconds(reversal.BLIND_S)} without fresh data",
+    "restored": f"restored, {seconds(itl_rules.SQUEEZE_LASTS_S)} later",
+    "cut": f"by a quarter, and m rises{'' if itl_rules.CUT_FACTOR == 0.75 else '!'}",
+    "learned": f"by {itl_rules.MARGIN_PER_CUT} at most; not within "
+    f"{seconds(itl_rules.CUT_COOLDOWN_S)} of a cut",
+    "late": f"more than half of S_ttft to start{'' if ttft_rules.LATE_SHARE == 0.5 else '!'}",
+    "pressure": f"more than {percent(ttft_rules.PRESSURE_SHARE)} of the capacity is expected",
+    "proven": f"in the last {minutes(learning.PROVEN_LASTS_S)}; beyond it",
+    "raise": f"next rung or {situation.RAISE_FACTOR} times that",
+    "after a cut": f"Not within {seconds(ttft_rules.RAISE_AFTER_LOWER_S)} of a cut",
+    "after a raise": f"({seconds(ttft_rules.RAISE_COOLDOWN_S)} else)",
+    "near the cap": f"less than {percent(ttft_rules.DEAD_BAND)} above B",
+    "refused": f"gone back to for {minutes(ttft_rules.REFUSED_LASTS_S)}",
+    "full steps": f"With n >= {trial_rules.LEAST_FULL_STEPS:g} (and "
+    f"{trial_rules.LEAST_CONTROL_STEPS:g} steps of the others",
+    "failed": f"not tried for {minutes(trial_rules.FAILED_LASTS_S)} unless d95 falls below "
+    f"{trial_rules.LIGHTER} of",
+    "trial": f"tries for up to a minute{'' if trial_rules.LONGEST_S == 60 else '!'}",
+    "uncertain": f"above {percent(probe_rules.UNCERTAIN_SD)} of b",
+    "probes": f"at most every five minutes{'' if probe_rules.PROBE_EVERY_S == 300 else '!'}",
+    "margin": f"m begins at {memory.Memory().margin:.2f}",
+    "integral": f"m += {60 * knob_loop.MARGIN_PER_SECOND:g}/min",
+    "margins": f"between {knob_loop.LEAST_MARGIN} and {itl_rules.MOST_MARGIN:.2f}, only",
+    "reserve": f"1.645 standard deviations, {plant.MOST_RESERVED} at most",
+    "dead band": f"anew where it differs by {percent(pacing_rules.DEAD_BAND)}",
+    "replica loop": f"The replica loop, every {seconds(situation.REPLICA_EVERY_S)}",
+    "sure": f"z is {demand.SURE_SIGMAS}, since many",
+    "step": f"lies {demand.STEP_SIGMAS:g} standard deviations above the rest of the minute it is "
+    f"known for a step, and z is {demand.KNOWN_SIGMAS:g}",
+    "spans": "what " + ", ".join(f"{s:g}" for s in demand.SPANS_S[:-2]) + f" and "
+    f"{demand.SPANS_S[-2]:g} s prove",
+    "fall": f"lie {demand.FALL_SIGMAS:g} standard deviations below it",
+    "slope": f"up to {demand.MOST_CARRIED} times the level",
+    "surge": f"lies {demand.SURGE_SIGMAS:g} standard deviations above what came before",
+    "surge tick": f"the loop looks every {seconds(pilot.SURGE_EVERY_S)}",
+    "reliable": f"standard deviation {percent(situation.RELIABLE_SD)} at most",
+    "overhead": f"plus the running step and {capacity.OVERHEAD_MS:g} ms",
+    "limits": f"within {capacity.TTFT_SHARE} S_ttft, decode-only",
+    "limits of work": f"<= {capacity.MOST_BUSY}, d (I + O) <= {capacity.MOST_KV:.2f}",
+    "bisection": f"(bisection, to {percent(capacity._CLOSE)})",
+    "evidence": f"factor between {capacity_evidence.LEAST_FACTOR} and "
+    f"{capacity_evidence.MOST_FACTOR}",
+    "growth": f"as r^{capacity_evidence.GROWTH}",
+    "stretch": f"steady stretch of {capacity_evidence.SHORTEST_S:g} to "
+    f"{capacity_evidence.WINDOW_S:g} s with at least {attainment.ENOUGH_SAMPLES} requests",
+    "farthest": f"(no more than {capacity_evidence.FARTHEST} r",
+    "recovery": f"goes back by {percent(capacity_evidence.RECOVERY - 1)} in "
+    f"{seconds(capacity_evidence.EVERY_S)}",
+    "rise": f"it rises, by {percent(capacity_evidence.RAISE_STEP - 1)} in "
+    f"{seconds(capacity_evidence.EVERY_S)}",
+    "drain": f"backlog / max({seconds(replica_need.SHORTEST_DRAIN_S)}, 2 C)",
+    "known": f"missed for {seconds(replica_need._KNOWN_WINDOW_S)} "
+    f"({seconds(replica_need._QUIET_WINDOW_S)} while",
+    "out": f"at most max({replica_loop.MOST_NEW}, 100 %) in "
+    f"{seconds(replica_account.OUT_WINDOW_S)}",
+    "in": f"for {replica_need.DOWN_INFLATION} times the expected load, by at most max(1, "
+    f"{percent(1 / replica_account.IN_SHARE)} rounded)",
+    "in again": f"once a minute{'' if scale_in_guard.IN_COOLDOWN_S == 60 else '!'}",
+    "down window": f"at least two cold starts{'' if recommendation.COLD_STARTS == 2 else '!'}",
+    "schedules": f"ordered C + {2 * replica_limits.REPLICA_EVERY_S:g} s ahead",
+    "buckets": f"buckets of five minutes{'' if error_budget.BUCKET_S == 300 else '!'}",
+    "judged": f"of a budget {seconds(knob_account.JUDGED_AFTER_S)} later",
+    "replicas judged": f"a cold start and "
+    f"{seconds(situation.SETTLE_S + replica_account.JUDGED_OVER_S)} later",
+}
+
+
+@pytest.mark.parametrize("figure", SAID)
+def test_a_figure_of_the_law_is_said_as_it_is(figure: str) -> None:
+    assert SAID[figure] in TEXT
+
+
+def test_what_is_looked_back_on_was_measured_and_kept() -> None:
+    assert hindsight.LONGEST_S < slices.HISTORY_S
+    assert slices.SHARES_KEPT_S >= trial_rules.LONGEST_S + reversal.GRACE_S
+
+
+def test_the_headroom_that_reasons_tell_of_is_the_laws() -> None:
+    assert f"not for {replica_need.DOWN_INFLATION} times the load" in REASONS
