@@ -210,6 +210,17 @@ async def test_slices_older_than_the_history_go(fleet: Fleet) -> None:
     assert scrape.slices[0].start_s >= scrape.slices[-1].end_s - 300.0
 
 
+async def test_the_same_cause_reads_the_same_of_all_pods(fleet: Fleet) -> None:
+    pods, scraper, base = fleet
+    pods.texts = {}
+    refusing = [
+        Target(uid=f"uid-{port}", url=f"http://127.0.0.1:{port}/metrics") for port in (1, 2)
+    ]
+    scrape = await scraper.scrape([target(base, "a"), target(base, "b"), *refusing], 0.0)
+    found = [scrape.pods[uid].error for uid in ("uid-a", "uid-b", "uid-1", "uid-2")]
+    assert found == ["answered 503"] * 2 + ["Connection refused"] * 2
+
+
 async def test_an_address_that_refuses(fleet: Fleet) -> None:
     async with aiohttp.ClientSession() as session:
         with pytest.raises(ScrapeError, match="http"):

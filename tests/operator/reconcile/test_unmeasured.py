@@ -31,7 +31,8 @@ def readings(*errors: str) -> dict[str, PodReading]:
     [
         (("", "", ""), ""),
         (("x: hung",) * 3, "3 of 3 pods are not measured: x: hung"),
-        (("", "x: hung", ""), "1 of 3 pods are not measured: x: hung"),
+        (("", "x: hung", ""), "1 of 3 pods are not measured (b): x: hung"),
+        (("hung", "hung", ""), "2 of 3 pods are not measured (a and others): hung"),
         (
             ("one", "the\nother", "the\nother"),
             "3 of 3 pods are not measured (b and others): the other",
@@ -56,6 +57,7 @@ def test_one_line_for_all_objects_that_it_concerns(caplog: pytest.LogCaptureFixt
         for name in NAMES:
             for _ in range(2):
                 told.note(("d", name), "2 of 2 pods are not measured: the server hangs")
+                told.note(("d", name), "1 of 2 pods are not measured (x): the server hangs")
         for name in NAMES:
             told.note(("d", name), "")
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [

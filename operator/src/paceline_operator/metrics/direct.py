@@ -35,5 +35,6 @@ class DirectSource:
         try:
             exposition = parse(await self._fetch(target.url))
         except ScrapeError as error:
-            return error
+            # Whose error it is, is known: so the same cause reads the same of all pods.
+            return ScrapeError(str(error).removeprefix(f"{target.url}: "))
         return (Answer(exposition=exposition, read_at_s=now_s),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import aiohttp
 
 from paceline_operator.metrics.errors import ScrapeError
@@ -38,8 +40,15 @@ class HttpFetch:
                 return _text(url, body)
         except TimeoutError as error:
             raise ScrapeError(f"{url}: no answer in {self._timeout.total} s") from error
+        except aiohttp.ClientConnectorError as error:
+            # Its own text names the address once more.
+            raise ScrapeError(f"{url}: {_reason(error.os_error)}") from error
         except (aiohttp.ClientError, OSError) as error:
             raise ScrapeError(f"{url}: {error or type(error).__name__}") from error
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
 
 
 def _text(url: str, body: bytes) -> str:

@@ -33,8 +33,9 @@ def cause(
         return ""
     error, count = Counter(failed.values()).most_common(1)[0]
     where = f"{len(failed)} of {len(serving)} pods are not measured"
-    if count < len(failed):
-        where += f" ({next(name for name, each in failed.items() if each == error)} and others)"
+    if count < len(serving):
+        first = next(name for name, each in failed.items() if each == error)
+        where += f" ({first}{' and others' if len(failed) > 1 else ''})"
     return f"{where}: {' '.join(error.split())}"[:MOST_CHARACTERS]
 
 
@@ -47,7 +48,7 @@ class Unmeasured:
     def note(self, key: Key, found: str) -> None:
         """What holds of one object now, empty where its pods are measured."""
         before = self._causes.get(key, "")
-        if found == before:
+        if _what(found) == _what(before):
             return
         is_told = _what(found) in map(_what, self._causes.values())
         self.forget(key)
