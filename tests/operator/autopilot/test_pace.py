@@ -236,6 +236,12 @@ def test_the_last_pod_of_a_fleet_is_what_the_fleet_is() -> None:
     assert noticed(memory, understand(auto(), found, after, found.now_s)) == ()
 
 
+def test_a_pod_that_is_gone_is_not_remembered_though_nothing_is_measured() -> None:
+    memory = sick_third()
+    left = fleet(pods=(pod(1), pod(2)), slices=(), now_s=BEGIN_S + 120)
+    assert [p.uid for p in learned(auto(), left, memory, left.now_s).paces] == ["uid-1", "uid-2"]
+
+
 def test_of_a_large_fleet_the_slow_pods_are_kept() -> None:
     pods = 100
     memory = watched(uids(*[1.0] * pods), 8)

@@ -32,8 +32,16 @@ def learned(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: floa
     for window in fleet.slices:
         if window.end_s > memory.learned_until_s:
             memory = _from_slice(policy, fleet, memory, window)
-    memory = _cold_starts(memory, fleet, now_s)
+    memory = _cold_starts(_of_the_living(memory, fleet), fleet, now_s)
     return noted(policy, memory, now_s)
+
+
+def _of_the_living(memory: Memory, fleet: FleetObservation) -> Memory:
+    """Paces of pods that exist: where no slice comes any more, nothing else forgets the others."""
+    alive = {pod.uid for pod in fleet.pods}
+    if all(pace.uid in alive for pace in memory.paces):
+        return memory
+    return replace(memory, paces=tuple(pace for pace in memory.paces if pace.uid in alive))
 
 
 def _for_plant(memory: Memory, fleet: FleetObservation) -> Memory:
