@@ -96,14 +96,15 @@ def scored(result: Result, case: LoadCase, cold_start_s: float, wall_s: float) -
         return overall(outcomes, lambda each: yardstick.samples(objectives[name], each)).share
 
     replicas, budgets = result.of_knob(Knob.REPLICAS), result.of_knob(Knob.BUDGET)
-    worst = worst_window(_settled(outcomes, case, cold_start_s), yardstick.goodput)
+    stretches = _settled(outcomes, case, cold_start_s)
+    worst = [worst_window(each, yardstick.goodput) for each in stretches]
     return Score(
         requests=len(result.outcomes),
         attainment=overall(outcomes, yardstick.goodput).share,
         ttft_attainment=share(TTFT_NAME),
         itl_attainment=share(ITL_NAME),
         replica_hours=result.replica_seconds / 3600.0,
-        worst_5min=1.0 if worst is None else worst.share,
+        worst_5min=min((each.share for each in worst if each is not None), default=1.0),
         recovery_s=_recovery_s(outcomes, yardstick, case),
         replica_reversals=result.most_reversals(Knob.REPLICAS),
         budget_reversals=result.most_reversals(Knob.BUDGET),
@@ -115,12 +116,15 @@ def scored(result: Result, case: LoadCase, cold_start_s: float, wall_s: float) -
     )
 
 
-def _settled(outcomes: Sequence[Outcome], case: LoadCase, cold_start_s: float) -> list[Outcome]:
-    """Without the requests of one cold start after a step, which nobody can serve."""
+def _settled(
+    outcomes: Sequence[Outcome], case: LoadCase, cold_start_s: float
+) -> tuple[list[Outcome], ...]:
+    """What came before a step, and what after one cold start, in which nobody can serve it all."""
     step_s = case.step_up_at_s
     if step_s is None:
-        return list(outcomes)
-    return [o for o in outcomes if not step_s <= o.arrival_s < step_s + cold_start_s]
+        return (list(outcomes),)
+    before = [each for each in outcomes if each.arrival_s < step_s]
+    return before, [each for each in outcomes if each.arrival_s >= step_s + cold_start_s]
 
 
 def _recovery_s(outcomes: Sequence[Outcome], yardstick: Yardstick, case: LoadCase) -> float | None:

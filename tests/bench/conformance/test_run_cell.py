@@ -7,8 +7,9 @@ import pytest
 from bench.conformance import bars
 from bench.conformance.cell import Cell
 from bench.conformance.contestants import ALL
-from bench.conformance.run_cell import run_cell
+from bench.conformance.run_cell import _settled, run_cell
 from bench.conformance.tuning import Tuning
+from paceline_operator.simulator.scoring.outcome import Outcome
 from tests.bench.conformance.tiny_case import tiny
 
 TUNING = Tuning(budget=1024, peak_replicas=2)
@@ -35,3 +36,13 @@ def test_an_objective_that_nobody_can_hold_is_missed() -> None:
     score = run_cell(cell, tiny(ttft_ms=5), TUNING)
     assert score.attainment < 0.05
     assert score.itl_attainment > 0.95
+
+
+def test_one_cold_start_after_a_step_is_in_no_stretch_of_five_minutes() -> None:
+    case = replace(tiny(), step_up_at_s=60.0)
+    arrivals = [0.0, 59.0, 60.0, 89.0, 90.0, 119.0]
+    outcomes = [Outcome(arrival_s=at_s, tier="interactive") for at_s in arrivals]
+    before, after = _settled(outcomes, case, 30.0)
+    assert [each.arrival_s for each in before] == [0.0, 59.0]
+    assert [each.arrival_s for each in after] == [90.0, 119.0]
+    assert _settled(outcomes, tiny(), 30.0) == (outcomes,)
