@@ -7,8 +7,16 @@ from dataclasses import replace
 import pytest
 
 from paceline_operator.autopilot.capacity import Bound
-from paceline_operator.autopilot.capacity_evidence import MOST_FACTOR, RAISE_STEP, corrected
+from paceline_operator.autopilot.capacity_evidence import (
+    GROWTH,
+    MOST_FACTOR,
+    RAISE_STEP,
+    carried_rps,
+    corrected,
+    late_share_with,
+)
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.replica_need import need
 from paceline_operator.autopilot.situation import Situation, understand
 from paceline_operator.autopilot.window import Counter, SloCounts, slo_key
 from tests.operator.autopilot.build import TTFT, auto, fleet, window
@@ -109,3 +117,32 @@ def test_a_cut_holds_whatever_bounds() -> None:
     assert served(5.0, 1.0, factor=0.5).capacity == pytest.approx(
         (0.5 * capacity_rps(), Bound.TTFT)
     )
+
+
+def test_what_each_replica_carries_now_is_proven() -> None:
+    """Up to what it carries and no farther, less where that much is late."""
+    use_rps = 0.9 * capacity_rps()
+    assert carried_rps(served(2 * use_rps, 1.0)) == pytest.approx(use_rps, rel=1e-6)
+    late = carried_rps(served(2 * use_rps, 0.9))
+    assert late is not None
+    assert 0.6 * use_rps < late < 0.8 * use_rps
+    assert carried_rps(served(0.05, 1.0)) is None  # 15 requests prove nothing
+
+
+def test_no_model_makes_it_less() -> None:
+    """A factor that fell with the model's error is overruled by what is carried in time."""
+    use_rps = 0.9 * capacity_rps()
+    found = need(served(2 * use_rps, 1.0, factor=0.3), feasible=True)
+    assert found.capacity_rps == pytest.approx(use_rps, rel=1e-6)
+    assert "what each carries now" in found.message
+
+
+@pytest.mark.parametrize(("good", "replicas"), [(0.99, 1), (0.99, 2), (0.96, 1)])
+def test_fewer_replicas_would_be_late_by_the_power_law(good: float, replicas: int) -> None:
+    s = served(2 * 0.9 * capacity_rps(), good)
+    expected = (1 - good) * (2 / replicas) ** GROWTH / 0.05
+    assert late_share_with(s, replicas) == pytest.approx(expected, rel=1e-6)
+
+
+def test_nothing_steady_says_nothing_of_fewer_replicas() -> None:
+    assert late_share_with(served(0.05, 1.0), 1) is None

@@ -42,10 +42,9 @@ def test_steady_load_is_expected_to_go_on_with_an_allowance_for_chance() -> None
 def test_a_step_counts_at_once_for_what_it_proves() -> None:
     found = expected(*[10.0] * 23, 30.0)
     assert found.surging
-    # 150 requests in 5 s; the slices differ by 20 once, so they vary 8.1 times as chance would.
-    spread = (found.dispersion * 30.0 / 5.0) ** 0.5
-    assert found.dispersion == pytest.approx(100.0**2 / (2 * 23) / (5 * 260.0 / 24), rel=1e-3)
-    assert found.now_rps == pytest.approx(30.0 - spread, rel=1e-3)
+    # 150 requests in 5 s; slices differ only once, by the step, which is no chance.
+    assert found.dispersion == 1.0
+    assert found.now_rps == pytest.approx(30.0 - (30.0 / 5.0) ** 0.5, rel=1e-3)
     later = expected(*[10.0] * 21, *[30.0] * 3)
     assert found.forecast_rps < later.forecast_rps < 31.0
 
@@ -99,6 +98,27 @@ def test_slices_of_any_length_tell_of_the_same_load(slice_s: float) -> None:
     found = forecast(fleet(slices=slices), WORK, horizon_s=30.0, memory_s=300.0)
     assert found.now_rps == pytest.approx(10.0)
     assert 10.0 < found.forecast_rps < 11.5
+
+
+def test_what_comes_back_after_a_silence_counts_at_once() -> None:
+    """The step from nothing is no measure of chance: ten seconds of it prove nearly all."""
+    found = expected(*[0.0] * 58, 8.0, 8.0, memory_s=300.0)
+    assert found.dispersion == 1.0
+    assert 7.0 < found.forecast_rps < 8.0
+
+
+def test_a_queue_proves_a_surge_that_by_itself_could_be_chance() -> None:
+    """Four standard deviations above what came before: a step where prompts wait as well."""
+    seen = offered(*[10.0] * 58, 14.0, 14.0)
+    idle, queued = (
+        forecast(seen, WORK, horizon_s=30.0, memory_s=300.0, is_queued=is_queued)
+        for is_queued in (False, True)
+    )
+    assert idle.level_rps < queued.level_rps < 14.0
+    calm = offered(*[10.0] * 60)
+    assert forecast(calm, WORK, horizon_s=30.0, memory_s=300.0, is_queued=True) == forecast(
+        calm, WORK, horizon_s=30.0, memory_s=300.0
+    )
 
 
 def test_clustered_arrivals_prove_less() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from paceline_operator.autopilot import (
     attainment,
+    bursts,
     capacity,
     capacity_evidence,
     demand,
@@ -23,10 +24,12 @@ from paceline_operator.autopilot import (
     memory,
     pace,
     pacing_rules,
+    pending,
     pilot,
     plant,
     probe_rules,
     recommendation,
+    regret,
     replica_account,
     replica_limits,
     replica_loop,
@@ -37,6 +40,7 @@ from paceline_operator.autopilot import (
     slices,
     trial_rules,
     ttft_rules,
+    workload,
 )
 from paceline_operator.metrics import scraper
 
@@ -108,6 +112,21 @@ SAID = {
     "sure": f"z is {demand.SURE_SIGMAS}, since many",
     "step": f"lies {demand.STEP_SIGMAS:g} standard deviations above the rest of the minute it is "
     f"known for a step, and z is {demand.KNOWN_SIGMAS:g}",
+    "young": f"or less than {seconds(demand.YOUNG_S)} of anything",
+    "remembered": f"until {workload._ENOUGH_REQUESTS:g} of them were seen, or "
+    f"{workload._LEAST_REQUESTS:g} that "
+    f"chance does not explain, for {minutes(workload._REMEMBERED_S)}",
+    "queued": f"; {demand.SURGE_SIGMAS:g} are enough while prompts wait for more than half of the "
+    f"TTFT target{'' if situation.QUEUED_SHARE == 0.5 else '!'}",
+    "spend": f"late x (serving / fewer)^{capacity_evidence.GROWTH} > (1 - share) / 2"
+    f"{'' if capacity_evidence.AIM == 0.5 else '!'}",
+    "taken back": f"A scale-in is not taken back within {regret.TURN_S:g} s for little",
+    "regret": f"at no more than {regret.SAME_LOAD} times the load that was expected when it was "
+    f"made, "
+    f"it was one too many: for an hour no scale-in goes below what was needed then, until "
+    f"{regret.LESS_LOAD} times less{'' if regret.REMEMBERED_S == 3600 else '!'}",
+    "bursts": f"for an hour the next one is answered when it has lasted {bursts.LONGER} times"
+    f"{'' if bursts.REMEMBERED_S == 3600 else '!'}",
     "spans": "what " + ", ".join(f"{s:g}" for s in demand.SPANS_S[:-2]) + f" and "
     f"{demand.SPANS_S[-2]:g} s prove",
     "fall": f"lie {demand.FALL_SIGMAS:g} standard deviations below it",
@@ -129,7 +148,7 @@ SAID = {
     f"{seconds(capacity_evidence.EVERY_S)}",
     "rise": f"it rises, by {percent(capacity_evidence.RAISE_STEP - 1)} in "
     f"{seconds(capacity_evidence.EVERY_S)}",
-    "drain": f"backlog / max({seconds(replica_need.SHORTEST_DRAIN_S)}, 2 C)",
+    "drain": f"backlog / max({seconds(pending.SHORTEST_DRAIN_S)}, 2 C)",
     "known": f"missed for {seconds(replica_need._KNOWN_WINDOW_S)} "
     f"({seconds(replica_need._QUIET_WINDOW_S)} while",
     "out": f"at most max({replica_loop.MOST_NEW}, 100 %) in "

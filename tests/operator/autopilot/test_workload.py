@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.memory import Memory, Shape
 from paceline_operator.autopilot.window import Counter, Histogram, Latency, Window
-from paceline_operator.autopilot.workload import Workload, observe
+from paceline_operator.autopilot.workload import Workload, known, observe
 from tests.operator.autopilot.build import fleet, window
 
 EDGES = (128.0, 512.0, 2048.0, 8192.0, float("inf"))
@@ -43,13 +45,13 @@ def test_five_minutes_count_while_requests_stay_what_they_are() -> None:
     assert found.requests == pytest.approx(60 * 40)
 
 
-@pytest.mark.parametrize("since", [6, 12, 24])
+@pytest.mark.parametrize("since", [2, 4, 6, 12, 24])
 def test_once_prompts_are_others_only_they_count(since: int) -> None:
     found = seen((60 - since, 400.0, 0.0), (since, 3000.0, 0.0))
     assert found.prompt_mean == pytest.approx(3000.0)
 
 
-@pytest.mark.parametrize("since", [6, 12, 24])
+@pytest.mark.parametrize("since", [2, 4, 6, 12, 24])
 def test_once_the_cache_finds_less_only_that_counts(since: int) -> None:
     assert seen((60 - since, 2000.0, 0.8), (since, 2000.0, 0.0)).hit_rate == 0.0
 
@@ -62,3 +64,46 @@ def test_what_chance_explains_changes_nothing() -> None:
 def test_a_handful_of_requests_is_no_change() -> None:
     found = seen((54, 400.0, 0.5), (6, 3000.0, 0.0), rps=0.5)
     assert found.requests == pytest.approx(60 * 2.5)
+
+
+def shaped(**more: float) -> Memory:
+    """What requests of 400 tokens were remembered as."""
+    given = {"seen_at_s": 1000.0, "prompt_mean": 400.0, "prompt_p50": 350.0, "prompt_p95": 900.0,
+             "prompt_cv2": 0.5, "output_mean": 90.0, "hit_rate": 0.3, **more}  # fmt: skip
+    return Memory(shape=Shape(**given))
+
+
+def few(requests: float, prompt: float, hit_rate: float = 0.3) -> FleetObservation:
+    """The first ten seconds after a restart."""
+    return fleet(slices=tuple(cut(n, prompt, hit_rate, requests / 10) for n in range(2)))
+
+
+@pytest.mark.parametrize(
+    ("requests", "mean", "hit_rate", "after_s", "is_remembered"),
+    [
+        (12, 700.0, 0.3, 60.0, True),  # after a restart: chance
+        (60, 430.0, 0.3, 60.0, True),
+        (60, 3000.0, 0.3, 60.0, False),  # no chance: requests are others now
+        (60, 430.0, 0.0, 60.0, False),  # or are no longer found in the cache
+        (120, 430.0, 0.3, 60.0, False),  # enough by themselves
+        (12, 700.0, 0.3, 901.0, False),  # too long ago
+    ],
+)
+def test_few_requests_do_not_tell_what_they_look_like(
+    requests: int, mean: float, hit_rate: float, after_s: float, is_remembered: bool
+) -> None:
+    seen = few(requests, mean, hit_rate)
+    found, _ = known(seen, shaped(), 1000.0 + after_s)
+    assert found.prompt_mean == pytest.approx(400.0 if is_remembered else mean)
+    assert (found.prompt_p95 == 900.0) is is_remembered
+    assert known(seen, Memory(), 1000.0)[0] == observe(seen)
+
+
+def test_what_enough_requests_look_like_is_remembered() -> None:
+    _, memory = known(few(100, 500.0), shaped(), 2000.0)
+    assert memory.shape is not None
+    assert memory.shape.seen_at_s == 2000.0
+    assert memory.shape.prompt_mean == pytest.approx(500.0)
+    found, kept = known(few(8, 900.0), memory, 2060.0)
+    assert found.prompt_mean == pytest.approx(500.0)
+    assert kept is memory

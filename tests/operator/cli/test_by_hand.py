@@ -238,13 +238,16 @@ def test_a_decision_about_replicas(moment: str, request: pytest.FixtureRequest) 
     decision = request.getfixturevalue(moment)["replicas"]
     f = decision["inputs"]
     assert f["capacityFactor"] <= 1.0
-    assert f["capacityRps"] == pytest.approx(f["capacityFactor"] * capacity_rps(f), rel=2e-3)
+    assert f["modelReplicaRps"] == pytest.approx(f["capacityFactor"] * capacity_rps(f), rel=2e-3)
+    assert f["capacityRps"] == max(f["modelReplicaRps"], f.get("provenReplicaRps") or 0.0)
     lacking = f["lackingReplicas"]
     needed = max(1, ceil((f["forecastRps"] + f["backlogRps"]) / f["capacityRps"] + lacking))
     assert f["neededReplicas"] == needed
     waiting = max(f["waitingTokens"] / f["promptTokensMean"], f["waitingRequests"])
-    queue = f["ttftTargetMs"] / 1e3 * f["capacityRps"] * f["servingPods"]
-    backlog_rps = max(0.0, waiting - queue) / max(30.0, 2 * f["coldStartS"])
+    holds_rps = f["modelReplicaRps"] * f["servingPods"]
+    queue = f["ttftTargetMs"] / 1e3 * holds_rps
+    cleared = max(0.0, holds_rps - f["offeredRps"]) * f["coldStartS"]
+    backlog_rps = max(0.0, waiting - queue - cleared) / max(30.0, 2 * f["coldStartS"])
     assert f["backlogRps"] == pytest.approx(backlog_rps, rel=1e-6)
     expected_rps = max(f["levelRps"], f["carriedRps"])
     sigma_rps = sqrt(f["dispersion"] * expected_rps / max(f["coldStartS"] + 15.0, 30.0))

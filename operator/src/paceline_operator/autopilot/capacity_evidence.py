@@ -15,8 +15,8 @@ from math import exp, log
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.pending import backlog_rps, coming
 from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.replica_need import backlog_rps, coming
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.window import Window
 
@@ -77,6 +77,33 @@ def corrected(s: Situation) -> Memory:
         factor = min(factor, found.most_rps / predicted_rps)
     factor = min(MOST_FACTOR, max(LEAST_FACTOR, factor))
     return replace(memory, capacity_factor=factor, capacity_factor_at_s=s.now_s)
+
+
+def carried_rps(s: Situation) -> float | None:
+    """What each replica surely carries, since it does; None where nothing proves it.
+
+    No prediction may fall below it: a model that was just taught otherwise is wrong.
+    """
+    found = evidence(s)
+    return None if found is None else min(found.rps, found.least_rps)
+
+
+def late_share_with(s: Situation, replicas: int) -> float | None:
+    """Late first tokens over those allowed, if so many replicas carried what these do.
+
+    None where nothing steady was measured.
+    """
+    window = _steady(s)
+    if window is None:
+        return None
+    more = len(s.fleet.serving) / replicas
+    shares = [
+        (1.0 - found.attainment) * more**GROWTH / (1.0 - objective.share)
+        for objective in s.policy.of_metric(SloMetric.TTFT)
+        for found in (measure(objective, window),)
+        if found.attainment is not None and found.samples >= ENOUGH_SAMPLES
+    ]
+    return max(shares, default=None)
 
 
 def _recovering(factor: float) -> float:

@@ -19,11 +19,14 @@ SURE_SIGMAS = 2.5
 KNOWN_SIGMAS = 1.0
 """The same for a stretch that lies `STEP_SIGMAS` above what came before it."""
 STEP_SIGMAS = 5.0
+"""Where nobody waits; `SURGE_SIGMAS` where a queue says the same."""
 SURGE_SIGMAS = 3.0
 FALL_SIGMAS = 3.0
 LINE_SIGMAS = 3.0
 NOISE_SIGMAS = 1.0
 MOST_CARRIED = 1.25
+YOUNG_S = 120.0
+"""While less was measured, every stretch counts only for what it proves."""
 _SHORT_S = 30.0
 _SLOPE_S = 300.0
 _LEAST_SLOPE_S = 60.0
@@ -56,7 +59,12 @@ class Demand:
 
 
 def forecast(
-    fleet: FleetObservation, workload: Workload, *, horizon_s: float, memory_s: float
+    fleet: FleetObservation,
+    workload: Workload,
+    *,
+    horizon_s: float,
+    memory_s: float,
+    is_queued: bool = False,
 ) -> Demand:
     """Forecast from offered prompt tokens: accepted, refused, and gone while waiting.
 
@@ -65,12 +73,13 @@ def forecast(
         workload: For the mean prompt and its variation.
         horizon_s: How far ahead: a cold start and a tick.
         memory_s: How long a high rate is remembered.
+        is_queued: Whether prompts wait so long that more must have come than is carried.
     """
-    seen = _Offered(fleet, workload)
+    seen = _Offered(fleet, workload, SURGE_SIGMAS if is_queued else STEP_SIGMAS)
     if not seen.slices:
         return Demand()
     longest_s = min(SPANS_S[-1], max(_SHORTEST_LONG_S, memory_s))
-    spans = [span_s for span_s in SPANS_S if span_s < longest_s]
+    spans = [span_s for span_s in SPANS_S if seen.least_span_s <= span_s < longest_s]
     steady_s = seen.steady_span((longest_s, *reversed(spans)))
     level = max(seen.steady(steady_s), *(seen.sure(s) for s in spans if s <= steady_s))
     carried = min(seen.carried_on(horizon_s), MOST_CARRIED * level)
@@ -98,10 +107,14 @@ class _Offered:
     Args:
         fleet: Slices of measurements.
         workload: For the mean prompt and its variation.
+        step_sigmas: How far a stretch lies above what came before it to be known for a step.
     """
 
-    def __init__(self, fleet: FleetObservation, workload: Workload) -> None:
+    def __init__(
+        self, fleet: FleetObservation, workload: Workload, step_sigmas: float = STEP_SIGMAS
+    ) -> None:
         self.slices = fleet.slices
+        self._step_sigmas = step_sigmas
         self._prompt_tokens = max(1.0, workload.prompt_mean)
         # A sum of random prompts varies more than a count of requests does.
         by_prompts = 1.0 + workload.prompt_cv2
@@ -111,6 +124,16 @@ class _Offered:
     def dispersion(self) -> float:
         """Variance of a count of requests over its mean."""
         return self._dispersion
+
+    @property
+    def least_span_s(self) -> float:
+        """Shortest stretch that proves anything: not a few seconds with nothing before them."""
+        return _LEAST_FALL_S if self._is_young else SPANS_S[0]
+
+    @property
+    def _is_young(self) -> bool:
+        """Whether measuring has just begun, or begun again."""
+        return sum(window.length_s for window in self.slices) < YOUNG_S
 
     def rate(self, span_s: float, until_s: float = 0.0) -> float:
         """Over a stretch that ends so many seconds ago; 0 where nothing was measured."""
@@ -127,7 +150,7 @@ class _Offered:
         if not length_s:
             return 0.0
         found = self._rate(slices)
-        sigmas = KNOWN_SIGMAS if self.surges(span_s, STEP_SIGMAS) else SURE_SIGMAS
+        sigmas = KNOWN_SIGMAS if self.surges(span_s, self._step_sigmas) else SURE_SIGMAS
         return max(0.0, found - sigmas * self.sigma(found, length_s))
 
     def steady(self, span_s: float) -> float:
@@ -135,8 +158,8 @@ class _Offered:
 
         After a restart or an outage a few seconds are all there is, and chance is most of them.
         """
-        covered_s = sum(window.length_s for window in self._within(span_s))
-        return self.rate(span_s) if covered_s >= span_s / 2 else self.sure(span_s)
+        is_known = self._is_covered(span_s) and not self._is_young
+        return self.rate(span_s) if is_known else self.sure(span_s)
 
     def steady_span(self, spans_s: Sequence[float]) -> float:
         """The longest of the stretches, longest first, that no newer one refutes."""
@@ -202,19 +225,19 @@ class _Offered:
     def _clustering(self) -> float:
         """Index of dispersion of the slices' tokens, from the differences of neighbours.
 
-        So neither a trend nor a step counts as chance (von Neumann). The variance of a rate
-        measured over a slice is the dispersion times the rate over the slice's length, and that
-        of a difference the sum of both.
+        So no trend counts as chance (von Neumann); nor does a step, which is the largest of the
+        differences. The variance of a rate measured over a slice is the dispersion times the
+        rate over the slice's length, and that of a difference the sum of both.
         """
         slices = [window for window in self.slices if window.length_s]
         rate = self._rate(slices)
         if len(slices) < _LEAST_SLICES or not rate:
             return 1.0
-        squares = [
+        squares = sorted(
             (self._rate([after]) - self._rate([before])) ** 2
             / (1.0 / before.length_s + 1.0 / after.length_s)
             for before, after in pairwise(slices)
-        ]
+        )[:-1]
         return sum(squares) / len(squares) / rate
 
     def _within(self, span_s: float, until_s: float = 0.0) -> list[Window]:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot.attainment import measure
+from paceline_operator.autopilot.capacity_evidence import carried_rps
 from paceline_operator.autopilot.decision import Inputs
 from paceline_operator.autopilot.demand import rates
 from paceline_operator.autopilot.law import Law
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.pending import backlog_rps
 from paceline_operator.autopilot.recommendation import down_window_s, peak
 from paceline_operator.autopilot.replica_limits import Limits
-from paceline_operator.autopilot.replica_need import Need, backlog_rps
+from paceline_operator.autopilot.replica_need import Need
 from paceline_operator.autopilot.situation import Situation
 
 
@@ -79,18 +81,29 @@ def of_replicas(s: Situation, found: Need | None, limits: Limits, memory: Memory
         "lackingReplicas": s.lacking,
         "peakReplicas": peak(memory),
         "capacityFactor": s.memory.capacity_factor,
+        **_bursts(memory),
         **_requests(s),
     }
     if found is None:
         return figures
     figures |= {
         "capacityRps": found.capacity_rps,
+        "modelReplicaRps": s.capacity[0] if s.capacity else None,
+        "provenReplicaRps": carried_rps(s),
         "capacityBound": found.bound.value if found.bound else None,
         "backlogRps": backlog_rps(s),
         "neededReplicas": found.wanted,
+        "uncorrectedReplicas": found.uncorrected,
         "keptReplicas": found.keep,
     }
     return figures if found.capacity_rps is None else {**figures, **_capacity_terms(s)}
+
+
+def _bursts(memory: Memory) -> Inputs:
+    """The surge that may be a short one, and how long short ones were; nothing while none is."""
+    known = memory.bursts
+    found = {"surgeSinceS": known.since_s, "burstLastedS": known.lasted_s}
+    return {name: value for name, value in found.items() if value}
 
 
 def _schedule(limits: Limits) -> Inputs:

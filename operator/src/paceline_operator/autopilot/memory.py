@@ -65,6 +65,62 @@ class Recommendation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What requests looked like when enough of them were seen; as in `Workload`.
+
+    Attributes:
+        seen_at_s: When that was.
+        prompt_mean: Tokens of a prompt.
+        prompt_p50: Median of it.
+        prompt_p95: Its 95th percentile.
+        prompt_cv2: Variance over squared mean.
+        output_mean: Tokens of an answer.
+        hit_rate: Share of prompt tokens found in the prefix cache.
+    """
+
+    seen_at_s: float
+    prompt_mean: float
+    prompt_p50: float
+    prompt_p95: float
+    prompt_cv2: float
+    output_mean: float
+    hit_rate: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regret:
+    """A scale-in that had to be taken back though the load was about the same.
+
+    Attributes:
+        at_s: When it was taken back.
+        replicas: What was needed after all.
+        rps: Load that was expected when fewer seemed to do.
+    """
+
+    at_s: float
+    replicas: int
+    rps: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bursts:
+    """Surges of the load: the one that is, and how long those lasted that were none for replicas.
+
+    Attributes:
+        since_s: Since when more replicas are asked for by a surge, 0 while none are.
+        before: Replicas that sufficed before it.
+        lasted_s: How long a surge lasted that was over before a replica ordered for it could
+            have served, 0 while none is known.
+        lasted_at_s: When that was over.
+    """
+
+    since_s: float = 0.0
+    before: int = 0
+    lasted_s: float = 0.0
+    lasted_at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Awaited:
     """A move whose effect is still to be measured.
 
@@ -143,11 +199,15 @@ class Memory:
         scaled_out_at_s: Last scale-out.
         scaled_out_from: Replicas before the scale-outs of the last 30 s.
         scaled_in_at_s: Last scale-in.
+        scaled_in_rps: Load expected then.
+        regret: The last scale-in that was taken back, None where none was.
         recommended: Peaks of the recommendations in the down window, newest last.
         recommending_since_s: Beginning of the unbroken record of recommendations.
         cold_starts_s: Last measured cold starts.
         starting: UID -> creation time of pods that were seen before they were ever ready.
         served: UIDs of young pods that were ready once.
+        shape: What requests looked like; None until enough were seen.
+        bursts: Surges of the load, and how soon they were over.
         misses: Of each objective, for its error budget.
         manual_replicas: Last `spec.replicas` seen.
         manual_since_s: When it was first seen.
@@ -189,11 +249,15 @@ class Memory:
     scaled_out_at_s: float = 0.0
     scaled_out_from: int = 0
     scaled_in_at_s: float = 0.0
+    scaled_in_rps: float = 0.0
+    regret: Regret | None = None
     recommended: tuple[Recommendation, ...] = ()
     recommending_since_s: float | None = None
     cold_starts_s: tuple[float, ...] = ()
     starting: tuple[tuple[str, float], ...] = ()
     served: tuple[str, ...] = ()
+    shape: Shape | None = None
+    bursts: Bursts = Bursts()
     misses: tuple[Misses, ...] = ()
     manual_replicas: int | None = None
     manual_since_s: float = 0.0

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paceline_operator.autopilot import (
+    bursts,
     figures,
     phrases,
+    regret,
     replica_account,
     replica_limits,
     restraint,
 )
-from paceline_operator.autopilot.capacity_evidence import corrected
+from paceline_operator.autopilot.capacity_evidence import AIM, corrected, late_share_with
 from paceline_operator.autopilot.decision import (
     Knob,
     Reason,
@@ -21,10 +23,12 @@ from paceline_operator.autopilot.decision import (
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move, Outcome
+from paceline_operator.autopilot.pending import coming
 from paceline_operator.autopilot.recommendation import interrupted, peak, recorded
+from paceline_operator.autopilot.regret import TURN_S
 from paceline_operator.autopilot.replica_account import IN_SHARE, OUT_WINDOW_S
 from paceline_operator.autopilot.replica_limits import Limits
-from paceline_operator.autopilot.replica_need import Need, coming, need
+from paceline_operator.autopilot.replica_need import DOWN_INFLATION, Need, need
 from paceline_operator.autopilot.restraint import Restraint
 from paceline_operator.autopilot.scale_in_guard import forbidden_in, half_blind
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
@@ -45,6 +49,7 @@ def run(s: Situation, *, feasible: bool) -> Outcome:
     if certain is not None:
         return _settled(s, certain, memory, None, limits)
     found = need(s, feasible=feasible)
+    s = replace(s, memory=bursts.noted(s, found.wanted))
     memory = recorded(s, corrected(s), limits.recorded(found.keep))
     if half_blind(s):
         memory = interrupted(memory)
@@ -81,11 +86,38 @@ def _wish(s: Situation, found: Need, limits: Limits) -> Move:
     if wanted > max(now, found.wanted):
         return replica_limits.scheduled(s, limits) or _out(s, found, wanted)
     if wanted > now:
-        return _out(s, found, wanted)
+        return _short_surge(s, found) or _hardly_more(s, found) or _out(s, found, wanted)
     if found.wanted > now:
         text = f"{found.message} The maximum of {limits.upper} is reached."
         return _hold(s, Reason.AT_MAXIMUM, text)
     return _inwards(s, found, limits)
+
+
+def _short_surge(s: Situation, found: Need) -> Move | None:
+    """A hold while the load may only be one of the bursts that are over before replicas serve."""
+    confirmed_at_s = bursts.confirmed_at_s(s)
+    if confirmed_at_s is None:
+        return None
+    known, wait_s = s.memory.bursts, confirmed_at_s - s.now_s
+    text = (
+        f"{found.message} Surges of up to {known.lasted_s:.0f} s were over before replicas served; "
+        f"this one counts in {wait_s:.0f} s."
+    )
+    return _hold(s, Reason.COOLDOWN, text)
+
+
+def _hardly_more(s: Situation, found: Need) -> Move | None:
+    """A hold so soon after a scale-in, where objectives hold and the model hardly asks for more."""
+    since_s, now = s.now_s - s.memory.scaled_in_at_s, s.fleet.desired_replicas
+    if since_s >= TURN_S or s.ttft_violated or found.uncorrected is None:
+        return None
+    if found.uncorrected > DOWN_INFLATION * now:
+        return None
+    text = (
+        f"{found.message} Objectives hold with {now}, the model alone asks for "
+        f"{found.uncorrected:.1f}, and the last scale-in was {since_s:.0f} s ago."
+    )
+    return _hold(s, Reason.COOLDOWN, text)
 
 
 def _out(s: Situation, found: Need, wanted: int) -> Move:
@@ -98,7 +130,12 @@ def _out(s: Situation, found: Need, wanted: int) -> Move:
         return _hold(s, Reason.COOLDOWN, text)
     guard = Reason.COOLDOWN if after < wanted else None
     guard = Reason.AT_MAXIMUM if after < found.wanted and guard is None else guard
-    memory = replace(s.memory, scaled_out_at_s=s.now_s, scaled_out_from=start)
+    memory = replace(
+        s.memory,
+        scaled_out_at_s=s.now_s,
+        scaled_out_from=start,
+        regret=regret.of_scale_out(s, after),
+    )
     text = f"Replicas {now} -> {after}: {found.message}"
     return _move(s, after, found.reason, text, guard=guard, memory=memory)
 
@@ -116,12 +153,27 @@ def _inwards(s: Situation, found: Need, limits: Limits) -> Move:
     reason_text = forbidden_in(s)
     if reason_text is not None:
         return _hold(s, reason_text[0], f"{keep} of {now} replicas would do. {reason_text[1]}")
-    lowest = max(peak(s.memory), limits.lower)
+    return _fewer(s, found, keep, limits)
+
+
+def _fewer(s: Situation, found: Need, keep: int, limits: Limits) -> Move:
+    """Nothing forbids a scale-in as such: as far as what was measured before allows one."""
+    now, would = s.fleet.desired_replicas, f"{keep} of {s.fleet.desired_replicas} replicas would do"
+    lowest, regretted = max(peak(s.memory), limits.lower), regret.least_replicas(s)
     if lowest >= now:
-        text = f"{keep} of {now} replicas would do, but {lowest} were needed in the down window."
+        text = f"{would}, but {lowest} were needed in the down window."
         return _hold(s, Reason.DOWN_WINDOW, text)
-    after = max(lowest, now - max(1, round(now / IN_SHARE)))
-    memory = replace(s.memory, scaled_in_at_s=s.now_s)
+    if regretted >= now:
+        text = f"{would}, but so few were too few at such a load lately."
+        return _hold(s, Reason.DOWN_WINDOW, text)
+    after = max(lowest, regretted, now - max(1, round(now / IN_SHARE)))
+    late = late_share_with(s, after)
+    if late is not None and late > AIM:
+        spent = f"{after} would spend {100 * late:.0f} % of what may be late"
+        return _hold(
+            s, Reason.TTFT_QUEUE, f"{would} by the model, but by what is late now {spent}."
+        )
+    memory = replace(s.memory, scaled_in_at_s=s.now_s, scaled_in_rps=s.demand.forecast_rps)
     text = f"Replicas {now} -> {after}: {found.message}"
     return _move(s, after, Reason.DEMAND_LOW, text, memory=memory)
 
@@ -141,9 +193,16 @@ def _settled(
     wish = restraint.shortened(s, wish)
     decision = wish.decision(s.now_s, inputs, applied=True)
     action = SetReplicas(replicas=wish.after, reason=wish.reason)
-    moved = replace(wish.memory or memory, replica_at_s=s.now_s)
+    moved = replace(wish.memory or _forced(s, wish, memory), replica_at_s=s.now_s)
     told = replica_account.told(s, decision, moved, found, limits)
     return Outcome(decisions=(told,), memory=moved, actions=(action,))
+
+
+def _forced(s: Situation, wish: Move, memory: Memory) -> Memory:
+    """Limits and manual values move the fleet too: what was measured before is of another one."""
+    if wish.after < wish.before:
+        return replace(memory, scaled_in_at_s=s.now_s, scaled_in_rps=s.demand.forecast_rps)
+    return replace(memory, scaled_out_at_s=s.now_s, scaled_out_from=wish.before)
 
 
 def _refused(wish: Move, held: Restraint) -> Move:

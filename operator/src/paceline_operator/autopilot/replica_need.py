@@ -8,13 +8,14 @@ from math import ceil
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot import phrases
 from paceline_operator.autopilot.arbitration import Cause
-from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure
+from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
 from paceline_operator.autopilot.capacity import Bound
+from paceline_operator.autopilot.capacity_evidence import carried_rps
 from paceline_operator.autopilot.decision import Reason
+from paceline_operator.autopilot.pending import backlog_rps, coming
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
 
 DOWN_INFLATION = 1.1
-SHORTEST_DRAIN_S = 30.0
 LEAST_RPS = 0.001
 _QUIET_WINDOW_S = 10.0
 _KNOWN_WINDOW_S = 45.0
@@ -37,6 +38,8 @@ class Need:
         message: The arithmetic.
         capacity_rps: Of one replica, corrected; None where the model cannot say.
         bound: What ends it there.
+        uncorrected: `wanted` by the model alone, in fractions: without what late tokens made of
+            its capacity.
     """
 
     forecast: int | None
@@ -46,6 +49,7 @@ class Need:
     message: str
     capacity_rps: float | None
     bound: Bound | None = None
+    uncorrected: float | None = None
 
 
 def need(s: Situation, *, feasible: bool) -> Need:
@@ -57,16 +61,6 @@ def need(s: Situation, *, feasible: bool) -> Need:
     reason, text = extra
     wanted = s.fleet.desired_replicas + 1
     return replace(base, wanted=wanted, keep=max(base.keep, wanted), reason=reason, message=text)
-
-
-def coming(s: Situation) -> bool:
-    """Whether replicas already ordered do not serve yet and are not overdue."""
-    if s.young_pending:
-        return True
-    # What a quota or an admission refuses never exists: it is waited for no longer.
-    existing = sum(not pod.draining for pod in s.fleet.pods)
-    ordered_lately = s.now_s - s.memory.scaled_out_at_s <= 2 * s.cold_start_s
-    return existing < s.fleet.desired_replicas and ordered_lately
 
 
 def _feed_forward(s: Situation) -> Need:
@@ -82,13 +76,16 @@ def _feed_forward(s: Situation) -> Need:
     if rps <= LEAST_RPS:
         text = f"By the model no load at all fits within the objectives (bound by {limit})."
         return _unknown(now, Reason.INFEASIBLE, text)
-    demand = s.demand.forecast_rps
+    carried = carried_rps(s)
+    if carried is not None and carried > rps:
+        rps, limit = carried, None
+    demand, factor = s.demand.forecast_rps, s.memory.capacity_factor
     backlog = backlog_rps(s)
     forecast = max(1, ceil(demand / rps + s.lacking))
     wanted = max(1, ceil((demand + backlog) / rps + s.lacking))
     text = (
         f"{phrases.rps(demand)} expected, {phrases.rps(rps)} per replica at budget "
-        f"{s.capacity_budget} (bound by {limit.value if limit else 'nothing'})"
+        f"{s.capacity_budget} ({_bound_text(limit, carried, rps)})"
     )
     if wanted > forecast:
         text += f", and {round(s.waiting_tokens)} prompt tokens waiting"
@@ -102,23 +99,20 @@ def _feed_forward(s: Situation) -> Need:
         message=f"{text}: {phrases.counted(wanted, 'replica')} needed.",
         capacity_rps=rps,
         bound=limit,
+        uncorrected=(demand + backlog) / rps * min(1.0, factor) + s.lacking,
     )
+
+
+def _bound_text(limit: Bound | None, carried: float | None, rps: float) -> str:
+    if limit is not None:
+        return f"bound by {limit.value}"
+    return "bound by nothing" if carried != rps else "what each carries now"
 
 
 def _unknown(now: int, reason: Reason, message: str) -> Need:
     return Need(
         forecast=None, wanted=now, keep=now, reason=reason, message=message, capacity_rps=None
     )
-
-
-def backlog_rps(s: Situation) -> float:
-    """Waiting requests, spread over the time in which they should be gone."""
-    by_tokens = s.waiting_tokens / max(1.0, s.plant.workload.prompt_mean)
-    waiting = max(by_tokens, float(sum(p.waiting - p.batch_waiting for p in s.fleet.serving)))
-    # What one replica clears within its TTFT target is a queue, not a backlog.
-    rps = s.capacity[0] if s.capacity is not None else 0.0
-    usual = (s.ttft_target_ms or 1e3) / 1e3 * rps * len(s.fleet.serving)
-    return max(0.0, waiting - usual) / max(SHORTEST_DRAIN_S, 2 * s.cold_start_s)
 
 
 def _feedback(s: Situation, *, feasible: bool) -> tuple[Reason, str] | None:
@@ -154,9 +148,22 @@ def _itl_samples(s: Situation) -> int:
 
 
 def _late_for_want_of_replicas(s: Situation) -> bool:
-    if not s.ttft_wants_capacity:
+    if not (s.ttft_wants_capacity and _surely_late(s)):
         return False
     return s.stance.out_now or (s.stance.out_late and _budget_exhausted(s))
+
+
+def _surely_late(s: Situation) -> bool:
+    """Whether late first tokens are more than arrivals that came in a cluster.
+
+    Requests of a cluster are late together: so many samples fewer there are.
+    """
+    return any(
+        found.attainment is not None
+        and wilson(found.attainment, found.samples / s.demand.dispersion)[1] < objective.share
+        for objective in s.policy.of_metric(SloMetric.TTFT, SloMetric.E2E)
+        for found in (measure(objective, s.since_capacity),)
+    )
 
 
 def _budget_exhausted(s: Situation) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.pending import coming
 from paceline_operator.autopilot.recommendation import window_full
-from paceline_operator.autopilot.replica_need import coming
 from paceline_operator.autopilot.situation import Situation
 
 IN_COOLDOWN_S = 60.0

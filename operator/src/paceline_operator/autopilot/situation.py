@@ -20,7 +20,7 @@ from paceline_operator.autopilot.plant import USABLE_SD, Plant, build_plant
 from paceline_operator.autopilot.policy import Objective, Policy, budget_floor, initial_tunables
 from paceline_operator.autopilot.prior import prior_of
 from paceline_operator.autopilot.window import Counter, StepClass, Window, without
-from paceline_operator.autopilot.workload import observe
+from paceline_operator.autopilot.workload import known
 
 REPLICA_EVERY_S = 15.0
 RECENT_S = 60.0
@@ -29,6 +29,8 @@ OVERLOAD_S = 120.0
 RELIABLE_SD = 0.25
 BACK_OFF = 0.8
 RAISE_FACTOR = 1.25
+QUEUED_SHARE = 0.5
+"""Of the TTFT target: prompts that wait longer are no chance of a steady load."""
 _FRESH_SHARE = 0.5
 _Z95 = 1.645
 _TAIL = 90
@@ -284,8 +286,12 @@ class Situation:
 
     @cached_property
     def uncorrected_rps(self) -> float | None:
-        """What the model alone says of one replica at the budget in force; None while unknown."""
-        budget = self.knobs.max_num_batched_tokens
+        """What the model alone says of one replica at the budget in force; None while unknown.
+
+        Engines that pace themselves use about what keeps within the ITL target.
+        """
+        is_paced = self.step_time_target_ms is not None
+        budget = self.settled_budget if is_paced else self.knobs.max_num_batched_tokens
         if self.plant.uncertainty(budget) > RELIABLE_SD:
             return None
         return capacity_rps(self.plant, self._attainable_terms(budget))[0]
@@ -343,22 +349,38 @@ class Situation:
 
 def understand(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) -> Situation:
     """Derives the situation."""
-    workload = observe(fleet)
+    workload, memory = known(fleet, memory, now_s)
     cold_start_s = max(memory.cold_starts_s, default=policy.cold_start_prior_s)
-    return Situation(
+    s = Situation(
         policy=policy,
         fleet=fleet,
         memory=memory,
         now_s=now_s,
         plant=build_plant(memory, prior_of(policy.profile), workload),
-        demand=forecast(
-            fleet,
-            workload,
-            horizon_s=cold_start_s + REPLICA_EVERY_S,
-            memory_s=policy.down_window_s,
-        ),
+        demand=Demand(),
         cold_start_s=cold_start_s,
     )
+    demand = forecast(
+        fleet,
+        workload,
+        horizon_s=cold_start_s + REPLICA_EVERY_S,
+        memory_s=policy.down_window_s,
+        is_queued=_is_queued(s),
+    )
+    return replace(s, demand=demand)
+
+
+def _is_queued(s: Situation) -> bool:
+    """Whether waiting prompts need a good part of the TTFT target at the rate of late.
+
+    Of one that can be met: before another, prompts wait whatever is offered.
+    """
+    target_ms = s.attainable[0]
+    steps = s.fleet.last(RECENT_S).moments(StepClass.MIXED, StepClass.PREFILL_ONLY)
+    if target_ms is None or not s.fleet.serving or not steps.of("t"):
+        return False
+    tokens_per_s = steps.of("p") / steps.of("t") * len(s.fleet.serving)
+    return 1e3 * s.waiting_tokens > QUEUED_SHARE * target_ms * tokens_per_s
 
 
 def classify(pods: Iterable[PodObservation], share: float = _FRESH_SHARE) -> DataClass:

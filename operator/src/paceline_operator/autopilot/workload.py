@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.memory import Memory, Shape
 from paceline_operator.autopilot.window import Counter, Latency, StepClass, Window
 
 _Z95 = 1.645
 _LOAD_WINDOW_S = 60.0
 _SHAPE_WINDOW_S = 300.0
-_CHANGED_WITHIN_S = (30.0, 60.0, 120.0)
+_CHANGED_WITHIN_S = (10.0, 20.0, 30.0, 60.0, 120.0)
 _CHANGED_SIGMAS = 4.0
 _LEAST_REQUESTS = 20.0
+_ENOUGH_REQUESTS = 100.0
+"""Fewer say little of the longest prompts, which decide."""
+_REMEMBERED_S = 900.0
 _ENOUGH_FINISHED = 5
 _TOKENS_ASSUMED = 128.0
 
@@ -80,6 +84,59 @@ def observe(fleet: FleetObservation) -> Workload:
     )
 
 
+def known(fleet: FleetObservation, memory: Memory, now_s: float) -> tuple[Workload, Memory]:
+    """The workload, its requests as remembered while too few were seen to tell; and the memory.
+
+    After a restart, or an outage of the metrics, a handful of requests is all there is; only
+    where chance does not explain how they differ they count.
+    """
+    seen, shape = observe(fleet), memory.shape
+    requests = fleet.last(_SHAPE_WINDOW_S).count(Counter.REQUESTS_RECEIVED)
+    if requests >= _ENOUGH_REQUESTS:
+        return seen, replace(memory, shape=_shape(seen, now_s))
+    if shape is None or now_s - shape.seen_at_s > _REMEMBERED_S or _are_others(seen, shape):
+        return seen, memory
+    return _shaped(seen, shape), memory
+
+
+def _shape(seen: Workload, now_s: float) -> Shape:
+    return Shape(
+        seen_at_s=now_s,
+        prompt_mean=seen.prompt_mean,
+        prompt_p50=seen.prompt_p50,
+        prompt_p95=seen.prompt_p95,
+        prompt_cv2=seen.prompt_cv2,
+        output_mean=seen.output_mean,
+        hit_rate=seen.hit_rate,
+    )
+
+
+def _shaped(seen: Workload, shape: Shape) -> Workload:
+    return replace(
+        seen,
+        prompt_mean=shape.prompt_mean,
+        prompt_p50=shape.prompt_p50,
+        prompt_p95=shape.prompt_p95,
+        prompt_cv2=shape.prompt_cv2,
+        output_mean=shape.output_mean,
+        hit_rate=shape.hit_rate,
+    )
+
+
+def _are_others(seen: Workload, shape: Shape) -> bool:
+    """Whether chance does not explain how requests differ from those remembered."""
+    if seen.requests < _LEAST_REQUESTS:
+        return False
+    spread = shape.prompt_mean * sqrt(shape.prompt_cv2 / seen.requests)
+    apart = abs(seen.prompt_mean - shape.prompt_mean) > _CHANGED_SIGMAS * spread
+    return apart or _found_less(seen.hit_rate - shape.hit_rate, seen.requests)
+
+
+def _found_less(difference: float, requests: float) -> bool:
+    """Or more: no request finds less than nothing or more than all, which bounds the spread."""
+    return abs(difference) > _CHANGED_SIGMAS * 0.5 / sqrt(requests)
+
+
 def _shape_window(fleet: FleetObservation) -> Window:
     """The last five minutes, or what came since requests have become others.
 
@@ -102,8 +159,7 @@ def _differs(lately: Window, usual: Window) -> bool:
     spread = mean * sqrt(usual.histogram(Latency.PROMPT_TOKENS).squared_variation / requests)
     if abs(_prompt_mean(lately) - mean) > _CHANGED_SIGMAS * spread > 0.0:
         return True
-    # No request finds less than nothing or more than all: that bounds the spread of a share.
-    return abs(_hit_rate(lately) - _hit_rate(usual)) > _CHANGED_SIGMAS * 0.5 / sqrt(requests)
+    return _found_less(_hit_rate(lately) - _hit_rate(usual), requests)
 
 
 def _prompt_mean(window: Window) -> float:

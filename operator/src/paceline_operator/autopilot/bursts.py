@@ -1,0 +1,57 @@
+"""Surges that come and go sooner than a replica starts: known ones are not answered by replicas.
+
+The first surge of a load is answered at once, since nobody knows how long it lasts. Where it is
+over before the replicas serve, they came for nothing; so the next one is answered when it has
+lasted longer than that. Budget and queue meet what is shorter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paceline_operator.autopilot.memory import Bursts, Memory
+from paceline_operator.autopilot.situation import Situation
+
+LONGER = 1.25
+"""A surge that lasted so many times as long as the known ones is another one."""
+REMEMBERED_S = 3600.0
+
+
+def noted(s: Situation, wanted: int) -> Memory:
+    """The memory with the surge that began, goes on, or is over.
+
+    Args:
+        s: Now.
+        wanted: Replicas that the expected load needs.
+    """
+    known = s.memory.bursts
+    if not known.since_s:
+        begins = s.demand.surging and wanted > s.fleet.desired_replicas
+        now = Bursts(
+            since_s=s.now_s if begins else 0.0,
+            before=s.fleet.desired_replicas if begins else 0,
+            lasted_s=known.lasted_s,
+            lasted_at_s=known.lasted_at_s,
+        )
+        return replace(s.memory, bursts=now)
+    lasted_s = s.now_s - known.since_s
+    if lasted_s >= s.cold_start_s:
+        return replace(s.memory, bursts=replace(known, since_s=0.0, before=0))
+    if wanted > known.before:
+        return s.memory
+    before_s = known.lasted_s if _is_known(known, s.now_s) else 0.0
+    over = Bursts(lasted_s=max(lasted_s, before_s), lasted_at_s=s.now_s)
+    return replace(s.memory, bursts=over)
+
+
+def confirmed_at_s(s: Situation) -> float | None:
+    """When the surge that is will be none of those known; None where it is none of them."""
+    known = s.memory.bursts
+    if not known.since_s or not _is_known(known, known.since_s):
+        return None
+    at_s = known.since_s + LONGER * known.lasted_s
+    return at_s if s.now_s < at_s else None
+
+
+def _is_known(known: Bursts, now_s: float) -> bool:
+    return bool(known.lasted_s) and now_s - known.lasted_at_s < REMEMBERED_S

@@ -1,0 +1,32 @@
+"""What is under way: replicas that are ordered, requests that wait."""
+
+from __future__ import annotations
+
+from paceline_operator.autopilot.situation import Situation
+
+SHORTEST_DRAIN_S = 30.0
+
+
+def coming(s: Situation) -> bool:
+    """Whether replicas already ordered do not serve yet and are not overdue."""
+    if s.young_pending:
+        return True
+    # What a quota or an admission refuses never exists: it is waited for no longer.
+    existing = sum(not pod.draining for pod in s.fleet.pods)
+    ordered_lately = s.now_s - s.memory.scaled_out_at_s <= 2 * s.cold_start_s
+    return existing < s.fleet.desired_replicas and ordered_lately
+
+
+def backlog_rps(s: Situation) -> float:
+    """Waiting requests, spread over the time in which they should be gone.
+
+    Not those that the fleet clears by itself before another replica could serve.
+    """
+    rps = s.capacity[0] if s.capacity is not None else 0.0
+    by_tokens = s.waiting_tokens / max(1.0, s.plant.workload.prompt_mean)
+    waiting = max(by_tokens, float(sum(p.waiting - p.batch_waiting for p in s.fleet.serving)))
+    # What one replica clears within its TTFT target is a queue, not a backlog.
+    usual = (s.ttft_target_ms or 1e3) / 1e3 * rps * len(s.fleet.serving)
+    spare_rps = max(0.0, rps * len(s.fleet.serving) - s.demand.now_rps)
+    left = waiting - usual - spare_rps * s.cold_start_s
+    return max(0.0, left) / max(SHORTEST_DRAIN_S, 2 * s.cold_start_s)

@@ -1,0 +1,30 @@
+"""Scale-ins that had to be taken back: the same one is not made again at about the same load."""
+
+from __future__ import annotations
+
+from paceline_operator.autopilot.memory import Regret
+from paceline_operator.autopilot.situation import Situation
+
+TURN_S = 600.0
+"""A scale-in that lasted no longer was one too many."""
+SAME_LOAD = 1.25
+"""Unless so many times the load is expected: then it was the load that changed."""
+LESS_LOAD = 1.1
+"""So many times less of it, and fewer replicas may do after all."""
+REMEMBERED_S = 3600.0
+
+
+def of_scale_out(s: Situation, after: int) -> Regret | None:
+    """What is known when replicas go up to so many."""
+    since_s, before_rps = s.now_s - s.memory.scaled_in_at_s, s.memory.scaled_in_rps
+    if since_s >= TURN_S or s.demand.forecast_rps > SAME_LOAD * before_rps:
+        return s.memory.regret
+    return Regret(at_s=s.now_s, replicas=after, rps=before_rps)
+
+
+def least_replicas(s: Situation) -> int:
+    """Replicas below which a scale-in would be one that was taken back; 0 for none."""
+    known = s.memory.regret
+    if known is None or s.now_s - known.at_s >= REMEMBERED_S:
+        return 0
+    return known.replicas if LESS_LOAD * s.demand.forecast_rps > known.rps else 0

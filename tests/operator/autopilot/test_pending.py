@@ -1,0 +1,41 @@
+"""What waits asks for replicas only if it would still wait when they serve."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from paceline_operator.autopilot.demand import Demand
+from paceline_operator.autopilot.pending import SHORTEST_DRAIN_S, backlog_rps
+from paceline_operator.autopilot.situation import Situation
+from tests.operator.autopilot.test_capacity_evidence import capacity_rps, served
+
+
+def waiting(requests: int, use: float, cold_start_s: float) -> Situation:
+    """Two pods with so many requests each, and so much of what they carry offered."""
+    offered_rps = 2 * use * capacity_rps()
+    s = served(offered_rps, 1.0, waiting=requests)
+    return replace(s, demand=Demand(now_rps=offered_rps), cold_start_s=cold_start_s)
+
+
+def test_without_room_all_beyond_the_usual_queue_is_backlog() -> None:
+    usual = 0.5 * 2 * capacity_rps()
+    assert backlog_rps(waiting(200, 1.0, 60.0)) == pytest.approx((400 - usual) / 120.0, rel=1e-6)
+    assert backlog_rps(waiting(0, 1.0, 60.0)) == 0.0
+
+
+def test_what_the_fleet_clears_before_a_replica_serves_is_none() -> None:
+    """With half of the capacity free it clears as much as it carries in half of a cold start."""
+    cleared = 0.5 * 2 * capacity_rps() * 60.0
+    usual = 0.5 * 2 * capacity_rps()
+    left = 400 - usual - cleared
+    assert left > 0
+    assert backlog_rps(waiting(200, 0.5, 60.0)) == pytest.approx(left / 120.0, rel=1e-6)
+    assert backlog_rps(waiting(50, 0.5, 60.0)) == 0.0
+
+
+def test_a_short_cold_start_drains_no_faster_than_the_least() -> None:
+    usual = 0.5 * 2 * capacity_rps()
+    found = backlog_rps(waiting(200, 1.0, 5.0))
+    assert found == pytest.approx((400 - usual) / SHORTEST_DRAIN_S, rel=1e-6)

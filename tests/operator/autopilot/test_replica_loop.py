@@ -1,0 +1,110 @@
+"""What keeps replicas from swinging: known bursts, a recent scale-in, late tokens of fewer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from paceline_operator.autopilot.decision import Decision, Reason
+from paceline_operator.autopilot.memory import Bursts, Recommendation, Regret
+from paceline_operator.autopilot.regret import REMEMBERED_S, TURN_S
+from paceline_operator.autopilot.replica_loop import run
+from paceline_operator.autopilot.situation import Situation
+from tests.operator.autopilot.test_capacity_evidence import NOW, capacity_rps, served
+
+
+def loaded(use: float, good: float, *, surging: bool = False, **memory: Any) -> Situation:
+    """Two replicas that carry so much of what they can, so much of it in time."""
+    s = served(2 * use * capacity_rps(), good)
+    demand = replace(s.demand, surging=surging)
+    return replace(s, demand=demand, memory=replace(s.memory, **memory))
+
+
+def decided(s: Situation) -> Decision:
+    (decision,) = run(s, feasible=True).decisions
+    return decision
+
+
+def test_a_scale_in_is_not_taken_back_for_a_little_more() -> None:
+    lately = loaded(1.0, 0.97, scaled_in_at_s=NOW - TURN_S + 1)
+    assert decided(lately).reason is Reason.COOLDOWN
+    assert "last scale-in was 599 s ago" in decided(lately).message
+    long_ago = loaded(1.0, 0.97, scaled_in_at_s=NOW - TURN_S)
+    assert decided(long_ago).after == 3
+
+
+@pytest.mark.parametrize(("use", "good"), [(1.3, 0.97), (1.0, 0.5)])
+def test_it_is_for_much_more_or_where_objectives_are_missed(use: float, good: float) -> None:
+    assert decided(loaded(use, good, scaled_in_at_s=NOW - 60)).after >= 3
+
+
+def test_a_surge_like_those_that_came_for_nothing_waits() -> None:
+    known = Bursts(lasted_s=35.0, lasted_at_s=NOW - 300)
+    waits = decided(loaded(1.5, 1.0, surging=True, bursts=known))
+    assert (waits.reason, waits.after) == (Reason.COOLDOWN, 2)
+    assert "Surges of up to 35 s were over before replicas served" in waits.message
+    lasts = replace(known, since_s=NOW - 50, before=2)
+    assert decided(loaded(1.5, 1.0, surging=True, bursts=lasts)).after >= 3
+    assert decided(loaded(1.5, 1.0, surging=True)).after >= 3
+
+
+IDLE = {
+    "recommended": (Recommendation(time_s=NOW - 15, replicas=1),),
+    "recommending_since_s": NOW - 600,
+}
+
+
+@pytest.mark.parametrize(("good", "after"), [(1.0, 1), (0.9992, 1), (0.985, 2)])
+def test_no_replica_leaves_where_fewer_would_spend_what_may_be_late(
+    good: float, after: int
+) -> None:
+    found = decided(loaded(0.4, good, **IDLE))
+    assert found.after == after, found.message
+    if after == 2:
+        assert found.reason is Reason.TTFT_QUEUE
+        assert "1 would spend 780 % of what may be late" in found.message
+
+
+@pytest.mark.parametrize(("limits", "after"), [({"max_replicas": 1}, 1), ({"min_replicas": 4}, 4)])
+def test_what_a_limit_moves_is_remembered_as_a_move(limits: dict[str, int], after: int) -> None:
+    s = loaded(0.4, 1.0)
+    outcome = run(replace(s, policy=replace(s.policy, **limits)), feasible=True)
+    (decision,) = outcome.decisions
+    assert decision.after == after
+    moved = outcome.memory.scaled_in_at_s if after == 1 else outcome.memory.scaled_out_at_s
+    assert moved == NOW
+
+
+def expected_rps(use: float) -> float:
+    return loaded(use, 1.0).demand.forecast_rps
+
+
+@pytest.mark.parametrize(
+    ("times", "since_s", "is_regretted"),
+    [(1.0, 60.0, True), (1.3, 60.0, False), (1.0, TURN_S, False)],
+)
+def test_a_scale_in_that_is_taken_back_at_its_load_is_remembered(
+    times: float, since_s: float, is_regretted: bool
+) -> None:
+    before_rps = expected_rps(1.3) / times
+    s = loaded(1.3, 0.97, scaled_in_at_s=NOW - since_s, scaled_in_rps=before_rps)
+    outcome = run(s, feasible=True)
+    (decision,) = outcome.decisions
+    assert decision.after >= 3
+    regret = Regret(at_s=NOW, replicas=decision.after, rps=before_rps)
+    assert outcome.memory.regret == (regret if is_regretted else None)
+
+
+@pytest.mark.parametrize(
+    ("less", "since_s", "after"),
+    [(1.0, 60.0, 2), (1.05, 60.0, 2), (1.15, 60.0, 1), (1.0, REMEMBERED_S, 1)],
+)
+def test_it_is_not_made_again_at_about_that_load(less: float, since_s: float, after: int) -> None:
+    known = Regret(at_s=NOW - since_s, replicas=2, rps=less * expected_rps(0.4))
+    found = decided(loaded(0.4, 1.0, **IDLE, regret=known))
+    assert found.after == after, found.message
+    if after == 2:
+        assert found.reason is Reason.DOWN_WINDOW
+        assert "so few were too few at such a load lately" in found.message
