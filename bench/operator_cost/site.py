@@ -18,6 +18,7 @@ import aiohttp
 from bench.operator_cost.engines import PER_SERVICE, address, service_name
 from bench.operator_cost.memory_api import NAMESPACE, Change, MemoryApi
 from paceline_operator.api.choice import Mode
+from paceline_operator.domain.blast_radius import Limits
 from paceline_operator.domain.contract import HEALTH_PORT
 from paceline_operator.domain.platform import Platform
 from paceline_operator.kube.client import Object
@@ -140,6 +141,8 @@ def site(
         max_mode=Mode.AUTO,
         clock=clock,
         instruments=Instruments(),
+        # The limit on changes would spread the first moves of all services over minutes.
+        most_changes=Limits(services=10_000, replicas=10_000),
     )
     holder.append(Site(ctx, api, network))
     api.changed = _watch(ctx)
