@@ -46,7 +46,6 @@ async def passes(made: Site) -> None:
 
 async def test_a_hold_writes_nothing_and_a_move_four_times_at_most(made: Site) -> None:
     made.ctx.source.interval_s = 1.0
-    await settle(made)
     held, minutes = await hold(made)
     assert {service: each.others for service, each in held.items() if each.others} == {}
     assert all(each.status <= minutes for each in held.values())
@@ -69,10 +68,12 @@ async def test_a_hold_writes_nothing_and_a_move_four_times_at_most(made: Site) -
 async def hold(made: Site) -> tuple[dict[str, Writes], int]:
     """What was written for services that held for five passes, and in how many minutes.
 
-    The services are alike, so they move together: then the passes after it are looked at.
+    The services are alike, so they move together: then the passes after it are looked at, once
+    what a move leaves for the pass after it is written.
     """
     limit_s = time.monotonic() + SETTLED_S
     while True:
+        await settle(made)
         moves, began_s = made.moves(), time.monotonic()
         made.api.writes.clear()
         for _ in range(5):
