@@ -123,7 +123,8 @@ SAID = {
     "taken back": f"A scale-in is not taken back within {regret.TURN_S:g} s for little",
     "regret": f"at no more than {regret.SAME_LOAD} times the load that was expected when it was "
     f"made, "
-    f"it was one too many: for an hour no scale-in goes below what was needed then, until "
+    f"it was one too many: for an hour no scale-in goes below what was needed then, "
+    f"at most what there was before it, until "
     f"{regret.LESS_LOAD} times less{'' if regret.REMEMBERED_S == 3600 else '!'}",
     "bursts": f"for an hour the next one is answered when it has lasted {bursts.LONGER} times"
     f"{'' if bursts.REMEMBERED_S == 3600 else '!'}",

@@ -89,11 +89,11 @@ def test_a_scale_in_that_is_taken_back_at_its_load_is_remembered(
     times: float, since_s: float, is_regretted: bool
 ) -> None:
     before_rps = expected_rps(1.3) / times
-    s = loaded(1.3, 0.97, scaled_in_at_s=NOW - since_s, scaled_in_rps=before_rps)
+    s = loaded(1.3, 0.97, scaled_in_at_s=NOW - since_s, scaled_in_from=3, scaled_in_rps=before_rps)
     outcome = run(s, feasible=True)
     (decision,) = outcome.decisions
     assert decision.after >= 3
-    regret = Regret(at_s=NOW, replicas=decision.after, rps=before_rps)
+    regret = Regret(at_s=NOW, replicas=3, rps=before_rps)
     assert outcome.memory.regret == (regret if is_regretted else None)
 
 

@@ -70,7 +70,7 @@ def test_scale_in_at_a_prefix_hit_rate_of_70_percent() -> None:
 
 @pytest.mark.xfail(
     strict=True,
-    reason="1.4 requests a second on 3 to 4 replicas: chance alone orders one and sends it away",
+    reason="a scale-in just before the skew, replicas for it, and in again: twice in ten minutes",
 )
 def test_replicas_do_not_swing_behind_a_router_that_skews() -> None:
     service = Service(replicas=4, cold_start_s=60.0)

@@ -199,6 +199,7 @@ class Memory:
         scaled_out_at_s: Last scale-out.
         scaled_out_from: Replicas before the scale-outs of the last 30 s.
         scaled_in_at_s: Last scale-in.
+        scaled_in_from: Replicas before it.
         scaled_in_rps: Load expected then.
         regret: The last scale-in that was taken back, None where none was.
         recommended: Peaks of the recommendations in the down window, newest last.
@@ -249,6 +250,7 @@ class Memory:
     scaled_out_at_s: float = 0.0
     scaled_out_from: int = 0
     scaled_in_at_s: float = 0.0
+    scaled_in_from: int = 0
     scaled_in_rps: float = 0.0
     regret: Regret | None = None
     recommended: tuple[Recommendation, ...] = ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from paceline_operator.autopilot.memory import Regret
+from dataclasses import replace
+
+from paceline_operator.autopilot.memory import Memory, Regret
 from paceline_operator.autopilot.situation import Situation
 
 TURN_S = 600.0
@@ -15,11 +17,24 @@ REMEMBERED_S = 3600.0
 
 
 def of_scale_out(s: Situation, after: int) -> Regret | None:
-    """What is known when replicas go up to so many."""
+    """What is known when replicas go up to so many.
+
+    No more were needed than there were before: what goes beyond has another cause.
+    """
     since_s, before_rps = s.now_s - s.memory.scaled_in_at_s, s.memory.scaled_in_rps
     if since_s >= TURN_S or s.demand.forecast_rps > SAME_LOAD * before_rps:
         return s.memory.regret
-    return Regret(at_s=s.now_s, replicas=after, rps=before_rps)
+    return Regret(at_s=s.now_s, replicas=min(after, s.memory.scaled_in_from), rps=before_rps)
+
+
+def scaled_in(s: Situation, memory: Memory) -> Memory:
+    """The memory of a scale-in that is made now."""
+    return replace(
+        memory,
+        scaled_in_at_s=s.now_s,
+        scaled_in_from=s.fleet.desired_replicas,
+        scaled_in_rps=s.demand.forecast_rps,
+    )
 
 
 def least_replicas(s: Situation) -> int:

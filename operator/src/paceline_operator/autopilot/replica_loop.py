@@ -173,9 +173,8 @@ def _fewer(s: Situation, found: Need, keep: int, limits: Limits) -> Move:
         return _hold(
             s, Reason.TTFT_QUEUE, f"{would} by the model, but by what is late now {spent}."
         )
-    memory = replace(s.memory, scaled_in_at_s=s.now_s, scaled_in_rps=s.demand.forecast_rps)
     text = f"Replicas {now} -> {after}: {found.message}"
-    return _move(s, after, Reason.DEMAND_LOW, text, memory=memory)
+    return _move(s, after, Reason.DEMAND_LOW, text, memory=regret.scaled_in(s, s.memory))
 
 
 def _settled(
@@ -201,7 +200,7 @@ def _settled(
 def _forced(s: Situation, wish: Move, memory: Memory) -> Memory:
     """Limits and manual values move the fleet too: what was measured before is of another one."""
     if wish.after < wish.before:
-        return replace(memory, scaled_in_at_s=s.now_s, scaled_in_rps=s.demand.forecast_rps)
+        return regret.scaled_in(s, memory)
     return replace(memory, scaled_out_at_s=s.now_s, scaled_out_from=wish.before)
 
 
