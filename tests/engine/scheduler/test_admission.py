@@ -37,7 +37,9 @@ def lengths(step: SchedulerOutput) -> dict[int, int]:
 
 
 def test_prefill_is_divided_by_weight_where_both_tiers_want_it() -> None:
-    made = harness(max_num_batched_tokens=100, max_model_len=1024, num_kv_blocks=256)
+    made = harness(
+        max_num_batched_tokens=100, max_model_len=1024, num_kv_blocks=256, batch_weight=0.25
+    )
     made.add(request(1, BATCH, prompt=400, max_tokens=1))
     made.add(request(2, LIVE, prompt=400, max_tokens=1))
     steps = [lengths(made.step()) for _ in range(4)]
