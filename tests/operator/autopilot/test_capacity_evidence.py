@@ -135,6 +135,9 @@ def test_no_model_makes_it_less() -> None:
     found = need(served(2 * use_rps, 1.0, factor=0.3), feasible=True)
     assert found.capacity_rps == pytest.approx(use_rps, rel=1e-6)
     assert "what each carries now" in found.message
+    # Neither that nor the factor is in what the model alone asks for.
+    expected_rps = served(2 * use_rps, 1.0, factor=0.3).demand.forecast_rps
+    assert found.uncorrected == pytest.approx(expected_rps / capacity_rps(), rel=1e-3)
 
 
 @pytest.mark.parametrize(("good", "replicas"), [(0.99, 1), (0.99, 2), (0.96, 1)])

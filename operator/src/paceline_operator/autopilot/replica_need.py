@@ -76,10 +76,10 @@ def _feed_forward(s: Situation) -> Need:
     if rps <= LEAST_RPS:
         text = f"By the model no load at all fits within the objectives (bound by {limit})."
         return _unknown(now, Reason.INFEASIBLE, text)
-    carried = carried_rps(s)
+    model_rps, carried = rps / min(1.0, s.memory.capacity_factor), carried_rps(s)
     if carried is not None and carried > rps:
         rps, limit = carried, None
-    demand, factor = s.demand.forecast_rps, s.memory.capacity_factor
+    demand = s.demand.forecast_rps
     backlog = backlog_rps(s)
     forecast = max(1, ceil(demand / rps + s.lacking))
     wanted = max(1, ceil((demand + backlog) / rps + s.lacking))
@@ -99,7 +99,7 @@ def _feed_forward(s: Situation) -> Need:
         message=f"{text}: {phrases.counted(wanted, 'replica')} needed.",
         capacity_rps=rps,
         bound=limit,
-        uncorrected=(demand + backlog) / rps * min(1.0, factor) + s.lacking,
+        uncorrected=(demand + backlog) / model_rps + s.lacking,
     )
 
 
