@@ -1,8 +1,9 @@
 """`python -m bench.conformance`: the autopilot against every baseline, on simulated fleets.
 
 Runs the quick list, or all with `--full`; what was run before with the same code is read from
-the cache, so an interrupted run goes on where it was. Writes a page and a JSON file, and ends with
-one line `conformance: ok|short ...` that names each bar that was missed.
+the cache, so an interrupted run goes on where it was. The whole takes several sittings: `--full`
+keeps what it found in a table beside the results too, and goes on from there. Writes a page and a
+JSON file, and ends with one line `conformance: ok|short ...` that names each bar that was missed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bench.conformance import bars, matrix, report
 from bench.conformance.cell import Cell, Score
 from bench.conformance.cell_cache import CellCache
+from bench.conformance.cell_ledger import CellLedger, LedgerError
 from bench.conformance.load_case import LoadCase
 from bench.conformance.loads import loads, traces_word
 from bench.conformance.runner import Runner
@@ -32,6 +34,7 @@ from paceline_operator.simulator.loads.trace import TraceError
 RESULTS = Path(__file__).parents[1] / "results"
 CACHE = Path(os.environ.get("PACELINE_CACHE", "~/.cache/paceline")).expanduser() / "conformance"
 
+LEDGER = "conformance-cells.csv"
 LOADS_PER_JOB = 2
 
 
@@ -41,17 +44,23 @@ def main() -> int:
     try:
         cases = [c for c in loads(args.traces) if not args.only or c.name in args.only]
         tunings = load_tunings()
-    except (TraceError, TuningError) as error:
+        ledger = CellLedger(args.results / LEDGER) if args.full or args.tune else None
+    except (TraceError, TuningError, LedgerError) as error:
         print(f"conformance: {error}", file=sys.stderr)
         return 2
-    with _progress() as progress:
-        return _run(args, cases, tunings, progress)
+    try:
+        with _progress() as progress:
+            return _run(args, cases, tunings, CellCache(args.cache, ledger), progress)
+    finally:
+        if ledger is not None:
+            ledger.save()
 
 
 def _run(
     args: argparse.Namespace,
     cases: Sequence[LoadCase],
     tunings: dict[str, Tuning],
+    cell_cache: CellCache,
     progress: Progress,
 ) -> int:
     task = progress.add_task("cells", total=None)
@@ -61,7 +70,7 @@ def _run(
         progress.advance(task)
 
     known = {case.name: case for case in cases}
-    with Runner(known, args.traces, CellCache(args.cache), args.jobs, told) as runner:
+    with Runner(known, args.traces, cell_cache, args.jobs, told) as runner:
         tunings = _with_tunings(args, cases, tunings, runner)
         choose = matrix.full if args.full else matrix.quick
         cells = choose([case for case in cases if case.name in tunings], tunings)

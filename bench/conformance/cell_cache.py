@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.conformance.cell import Cell, Score
+from bench.conformance.cell_ledger import CellLedger
 
 
 class CellCache:
@@ -17,10 +18,13 @@ class CellCache:
 
     Args:
         folder: Made where it is missing.
+        ledger: What earlier sittings found elsewhere, where that counts; what is found here is
+            noted there too.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ledger: CellLedger | None = None) -> None:
         self._folder = folder
+        self._ledger = ledger
 
     def get(self, cell: Cell, evidence: str) -> Score | None:
         """What was found before; None where it was not, or the file cannot be read.
@@ -29,6 +33,15 @@ class CellCache:
             cell: What is asked.
             evidence: Digest of all it follows from.
         """
+        found = self._in_folder(cell, evidence)
+        if self._ledger is None:
+            return found
+        if found is None:
+            return self._ledger.get(cell, evidence)
+        self._ledger.put(cell, evidence, found)
+        return found
+
+    def _in_folder(self, cell: Cell, evidence: str) -> Score | None:
         try:
             stored = json.loads(self._path(cell, evidence).read_text())
             return Score.from_json(stored["score"])
@@ -37,6 +50,8 @@ class CellCache:
 
     def put(self, cell: Cell, evidence: str, score: Score) -> None:
         """Keeps a score; whole or not at all, also when interrupted."""
+        if self._ledger is not None:
+            self._ledger.put(cell, evidence, score)
         path = self._path(cell, evidence)
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"cell": asdict(cell), "score": score.as_json()}, indent=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 
 from bench.validation.measures import Limits, Targets
 from e2e.load.record import Record
@@ -77,6 +78,8 @@ class Case:
             initial_batched_tokens=self.budget,
             initial_running_seqs=self.seqs,
             block_size=BLOCK_SIZE,
+            step_noise=profile.step_noise,
+            generators=Random,
         )
 
 

@@ -8,11 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.bursts import LONGER, REMEMBERED_S, confirmed_at_s, noted
+from paceline_operator.autopilot.bursts import (
+    LONGER,
+    REMEMBERED_S,
+    TOLD_S,
+    WAITED_SHARE,
+    confirmed_at_s,
+    noted,
+)
 from paceline_operator.autopilot.demand import Demand
-from paceline_operator.autopilot.memory import Bursts, Memory
+from paceline_operator.autopilot.error_budget import BUCKET_S
+from paceline_operator.autopilot.memory import Bursts, Memory, Misses
 from paceline_operator.autopilot.situation import Situation, understand
-from tests.operator.autopilot.build import auto, fleet
+from paceline_operator.autopilot.window import slo_key
+from tests.operator.autopilot.build import TTFT, auto, fleet
 
 COLD_S = 120.0
 BEGIN_S = 1000.0
@@ -63,6 +72,32 @@ def test_the_longest_is_what_counts_and_it_is_forgotten() -> None:
 def test_one_that_outlasts_a_cold_start_was_worth_its_replicas() -> None:
     looks = ((BEGIN_S, True, 9), (BEGIN_S + COLD_S, False, 9), (BEGIN_S + 200, False, 4))
     assert played(Memory(), *looks).bursts == Bursts()
+
+
+def test_one_that_costs_too_much_to_wait_for_is_none_that_is_known() -> None:
+    long_s = WAITED_SHARE * COLD_S + 5
+    looks = ((BEGIN_S, True, 9), (BEGIN_S + long_s, False, 4))
+    assert played(Memory(), *looks).bursts == Bursts()
+    known = played(Memory(), *SHORT)
+    later = ((2000.0, True, 9), (2000.0 + long_s, False, 4))
+    assert played(known, *later).bursts == known.bursts
+
+
+@pytest.mark.parametrize(
+    ("missed", "since_s", "waits"),
+    [(60.0, TOLD_S, False), (40.0, TOLD_S, True), (60.0, TOLD_S - BUCKET_S, True)],
+)
+def test_nobody_waits_once_an_hour_has_used_up_what_may_be_missed(
+    missed: float, since_s: float, waits: bool
+) -> None:
+    now_s = 10 * BUCKET_S
+    memory = played(Memory(), *SHORT, (now_s, True, 9))
+    first = int((now_s - since_s) // BUCKET_S)
+    record = Misses(
+        objective=slo_key(TTFT, "TTFT", 1000), first=first, missed=(missed,), total=(1000.0,)
+    )
+    found = confirmed_at_s(at(now_s, replace(memory, misses=(record,))))
+    assert (found is not None) is waits
 
 
 @pytest.mark.parametrize("look", [(BEGIN_S, False, 9), (BEGIN_S, True, 4)])

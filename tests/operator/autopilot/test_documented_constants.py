@@ -152,6 +152,10 @@ SAID = {
     "drain": f"backlog / max({seconds(pending.SHORTEST_DRAIN_S)}, 2 C)",
     "known": f"missed for {seconds(replica_need._KNOWN_WINDOW_S)} "
     f"({seconds(replica_need._QUIET_WINDOW_S)} while",
+    "late times": f"min({replica_need.MOST_TIMES:g}, (late / aim)^(1 / "
+    f"{capacity_evidence.GROWTH}))",
+    "waited out": f"longer than {bursts.WAITED_SHARE} C ({seconds(bursts.WAITED_S)} at least)",
+    "told": f"of which {minutes(bursts.TOLD_S)} were seen",
     "out": f"at most max({replica_loop.MOST_NEW}, 100 %) in "
     f"{seconds(replica_account.OUT_WINDOW_S)}",
     "in": f"for {replica_need.DOWN_INFLATION} times the expected load, by at most max(1, "

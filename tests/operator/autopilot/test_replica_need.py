@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import ceil
+
 import pytest
 
 from paceline_operator.autopilot.arbitration import Cause
@@ -11,7 +14,8 @@ from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.replica_need import need
 from paceline_operator.autopilot.situation import Situation, understand
 from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, slo_key
-from tests.operator.autopilot.build import ITL, auto, fleet, moments, window
+from tests.operator.autopilot.build import ITL, auto, fleet, moments, pod, window
+from tests.operator.autopilot.test_capacity_evidence import capacity_rps, served
 
 NOW = 1000.0
 
@@ -51,3 +55,44 @@ def test_a_replica_is_ordered_only_for_sequences_that_it_would_take_over(name: s
     found = need(s, feasible=True)
     assert (found.wanted > 1) is ordered, found.message
     assert (found.reason is Reason.ITL_DECODE_BOUND) is ordered
+
+
+def late(good: float, *, pods: int = 2, starting: int = 0, overdue: bool = False) -> Situation:
+    """Replicas that the model thinks are half idle, whose first tokens come too late."""
+    s = served(pods * 0.5 * capacity_rps(), good, pods=pods)
+    begun_s = NOW - (1000.0 if overdue else 10.0)
+    young = tuple(
+        pod(90 + n, ready=False, ready_since_s=None, created_s=begun_s) for n in range(starting)
+    )
+    seen = replace(s.fleet, pods=(*s.fleet.pods, *young), desired_replicas=pods + starting)
+    given = replace(s.policy, tuning_mode="Off", max_replicas=24)
+    return understand(given, seen, Memory(), NOW)
+
+
+@pytest.mark.parametrize(("pods", "good"), [(2, 0.90), (4, 0.85), (4, 0.5), (6, 0.3)])
+def test_the_later_first_tokens_are_the_more_replicas_are_asked_for(pods: int, good: float) -> None:
+    """The power of the rate that capacity evidence goes by, from what surely is late."""
+    found = need(late(good, pods=pods), feasible=True)
+    assert found.reason is Reason.TTFT_QUEUE
+    by_mean = min(2.0, ((1 - good) / 0.025) ** (1 / 4.7))
+    assert pods < found.wanted <= max(pods + 1, ceil(pods * by_mean))
+    assert found.wanted >= pods * (0.8 * (1 - good) / 0.025) ** (1 / 4.7) or by_mean == 2.0
+
+
+def test_a_little_late_is_one_more_at_least() -> None:
+    assert need(late(0.94, pods=1), feasible=True).wanted <= 2
+    assert need(late(0.5, pods=1), feasible=True).wanted == 2
+
+
+def test_replicas_on_the_way_are_part_of_what_late_tokens_ask_for() -> None:
+    asked = need(late(0.5, pods=4), feasible=True).wanted
+    assert asked >= 7
+    for starting in range(1, 8):
+        found = need(late(0.5, pods=4, starting=starting), feasible=True)
+        assert (found.reason is Reason.TTFT_QUEUE) is (4 + starting < asked), found.message
+        assert found.wanted == asked or 4 + starting >= asked
+
+
+def test_orders_that_are_stuck_are_not_added_to() -> None:
+    found = need(late(0.5, pods=4, starting=1, overdue=True), feasible=True)
+    assert found.reason is not Reason.TTFT_QUEUE

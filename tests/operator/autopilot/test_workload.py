@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from paceline_operator.autopilot.fleet import FleetObservation
@@ -64,6 +66,29 @@ def test_what_chance_explains_changes_nothing() -> None:
 def test_a_handful_of_requests_is_no_change() -> None:
     found = seen((54, 400.0, 0.5), (6, 3000.0, 0.0), rps=0.5)
     assert found.requests == pytest.approx(60 * 2.5)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (400.0, 400.0),  # as many tokens as the answers that ended have: a steady state
+        (900.0, 900.0),  # long ones have begun, none of which has ended yet
+        (100.0, 400.0),  # a load that has gone: what ends was made before
+        (0.0, 400.0),  # an engine that does not count them
+    ],
+)
+def test_answers_that_still_run_make_them_longer(made: float, expected: float) -> None:
+    cuts = (cut(n, 400.0, 0.0, 8.0) for n in range(60))
+    ended = Histogram(EDGES, (0.0, 10.0, 0.0, 0.0, 0.0), 4000.0)
+    slices = tuple(
+        replace(
+            each,
+            histograms={**each.histograms, Latency.GENERATION_TOKENS: ended},
+            counters={**each.counters, Counter.GENERATION_TOKENS: 10.0 * made},
+        )
+        for each in cuts
+    )
+    assert observe(fleet(slices=slices)).output_mean == pytest.approx(expected)
 
 
 def shaped(**more: float) -> Memory:

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.autopilot.error_budget import BUCKET_S, HOUR_S, burn
 from paceline_operator.autopilot.memory import Bursts, Memory
 from paceline_operator.autopilot.situation import Situation
 
 LONGER = 1.25
 """A surge that lasted so many times as long as the known ones is another one."""
 REMEMBERED_S = 3600.0
+TOLD_S = 1800.0
+"""How much of an hour tells whether its misses are used up."""
+WAITED_S = 60.0
+WAITED_SHARE = 0.75
+"""Longest surge that is waited out, in seconds and as a share of the cold start, the larger: what
+a longer one loses costs more than replicas that come too late."""
 
 
 def noted(s: Situation, wanted: int) -> Memory:
@@ -40,6 +48,8 @@ def noted(s: Situation, wanted: int) -> Memory:
     if wanted > known.before:
         return s.memory
     before_s = known.lasted_s if _is_known(known, s.now_s) else 0.0
+    if lasted_s > max(WAITED_S, WAITED_SHARE * s.cold_start_s):
+        return replace(s.memory, bursts=replace(known, since_s=0.0, before=0))
     over = Bursts(lasted_s=max(lasted_s, before_s), lasted_at_s=s.now_s)
     return replace(s.memory, bursts=over)
 
@@ -47,7 +57,7 @@ def noted(s: Situation, wanted: int) -> Memory:
 def confirmed_at_s(s: Situation) -> float | None:
     """When the surge that is will be none of those known; None where it is none of them."""
     known = s.memory.bursts
-    if not known.since_s or not _is_known(known, known.since_s):
+    if not known.since_s or not _is_known(known, known.since_s) or _is_spent(s):
         return None
     at_s = known.since_s + LONGER * known.lasted_s
     return at_s if s.now_s < at_s else None
@@ -55,3 +65,12 @@ def confirmed_at_s(s: Situation) -> float | None:
 
 def _is_known(known: Bursts, now_s: float) -> bool:
     return bool(known.lasted_s) and now_s - known.lasted_at_s < REMEMBERED_S
+
+
+def _is_spent(s: Situation) -> bool:
+    """Whether the last hour has used up what may be missed: nothing is left to wait with."""
+    if not s.memory.misses or s.now_s - BUCKET_S * min(e.first for e in s.memory.misses) < TOLD_S:
+        return False
+    objectives = s.policy.of_metric(SloMetric.TTFT, SloMetric.E2E)
+    burns = (burn(each, s.memory, s.now_s, HOUR_S) for each in objectives)
+    return any(each is not None and each > 1.0 for each in burns)

@@ -95,6 +95,7 @@ def of_replicas(s: Situation, found: Need | None, limits: Limits, memory: Memory
         "neededReplicas": found.wanted,
         "uncorrectedReplicas": found.uncorrected,
         "keptReplicas": found.keep,
+        **({} if found.late_times is None else {"lateTimes": found.late_times}),
     }
     return figures if found.capacity_rps is None else {**figures, **_capacity_terms(s)}
 

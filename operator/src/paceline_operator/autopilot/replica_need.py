@@ -10,19 +10,20 @@ from paceline_operator.autopilot import phrases
 from paceline_operator.autopilot.arbitration import Cause
 from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
 from paceline_operator.autopilot.capacity import Bound
-from paceline_operator.autopilot.capacity_evidence import carried_rps
-from paceline_operator.autopilot.decision import Reason
+from paceline_operator.autopilot.capacity_evidence import AIM, GROWTH, carried_rps
+from paceline_operator.autopilot.decision import Reason, SloMeasurement
 from paceline_operator.autopilot.pending import backlog_rps, coming
+from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
 
 DOWN_INFLATION = 1.1
 LEAST_RPS = 0.001
+MOST_TIMES = 2.0
+"""Most times the serving replicas that late first tokens alone ask for."""
 _QUIET_WINDOW_S = 10.0
 _KNOWN_WINDOW_S = 45.0
 _BESIDE_EACH_OTHER = 1.5
-_ONE_MORE_FOR_QUEUE = (
-    "First tokens, or whole answers, come too late and the budget can do no more: one more replica."
-)
+_LATE = "First tokens, or whole answers, come too late and the budget can do no more"
 _ONE_MORE_TO_DECODE = "Decoding alone exceeds the ITL target: one more replica."
 
 
@@ -40,6 +41,8 @@ class Need:
         bound: What ends it there.
         uncorrected: `wanted` by the model alone, in fractions: without what late tokens made of
             its capacity.
+        late_times: How many times what it should each replica carries, by late tokens; where
+            `reason` is `TTFT_QUEUE`.
     """
 
     forecast: int | None
@@ -50,17 +53,23 @@ class Need:
     capacity_rps: float | None
     bound: Bound | None = None
     uncorrected: float | None = None
+    late_times: float | None = None
 
 
 def need(s: Situation, *, feasible: bool) -> Need:
     """What the fleet needs now."""
     base = _feed_forward(s)
     extra = _feedback(s, feasible=feasible)
-    if extra is None or base.wanted > s.fleet.desired_replicas:
+    if extra is None or base.wanted >= extra.replicas:
         return base
-    reason, text = extra
-    wanted = s.fleet.desired_replicas + 1
-    return replace(base, wanted=wanted, keep=max(base.keep, wanted), reason=reason, message=text)
+    return replace(
+        base,
+        wanted=extra.replicas,
+        keep=max(base.keep, extra.replicas),
+        reason=extra.reason,
+        message=extra.message,
+        late_times=extra.late_times,
+    )
 
 
 def _feed_forward(s: Situation) -> Need:
@@ -115,19 +124,63 @@ def _unknown(now: int, reason: Reason, message: str) -> Need:
     )
 
 
-def _feedback(s: Situation, *, feasible: bool) -> tuple[Reason, str] | None:
-    if coming(s) or len(s.fleet.serving) < s.fleet.desired_replicas:
-        return None  # more are ordered than serve: still more orders bring nothing
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Feedback:
+    """What is felt asks for more replicas than there are."""
+
+    replicas: int
+    reason: Reason
+    message: str
+    late_times: float | None = None
+
+
+def _feedback(s: Situation, *, feasible: bool) -> _Feedback | None:
+    one_more = s.fleet.desired_replicas + 1
+    is_coming = coming(s)
+    is_settled = not is_coming and len(s.fleet.serving) >= s.fleet.desired_replicas
+    if not (is_settled or is_coming):
+        return None  # what was ordered is stuck: still more orders bring nothing
+    decode = _Feedback(
+        replicas=one_more, reason=Reason.ITL_DECODE_BOUND, message=_ONE_MORE_TO_DECODE
+    )
     squeezed = s.memory.squeezed_seqs is not None
-    if feasible and squeezed and len(s.fleet.serving) <= s.memory.squeezed_replicas:
-        return Reason.ITL_DECODE_BOUND, _ONE_MORE_TO_DECODE
+    if is_settled and feasible and squeezed and _serve_no_more_than_when_squeezed(s):
+        return decode
     if s.since_capacity.length_s < (_QUIET_WINDOW_S if s.capacity is None else _KNOWN_WINDOW_S):
         return None
-    if feasible and s.cause is Cause.DECODE and s.stance.out_now and _fewer_rows_help(s):
-        return Reason.ITL_DECODE_BOUND, _ONE_MORE_TO_DECODE
-    if _late_for_want_of_replicas(s):
-        return Reason.TTFT_QUEUE, _ONE_MORE_FOR_QUEUE
-    return None
+    is_decoding = s.cause is Cause.DECODE and s.stance.out_now
+    if is_settled and feasible and is_decoding and _fewer_rows_help(s):
+        return decode
+    return _for_late(s, one_more, is_settled=is_settled) if _late_for_want_of_replicas(s) else None
+
+
+def _serve_no_more_than_when_squeezed(s: Situation) -> bool:
+    return len(s.fleet.serving) <= s.memory.squeezed_replicas
+
+
+def _for_late(s: Situation, one_more: int, *, is_settled: bool) -> _Feedback | None:
+    """As many as bring what is late to what is aimed at; one more at least where none come."""
+    times = _late_times(s)
+    proven = ceil(len(s.fleet.serving) * times)
+    replicas = max(proven, one_more) if is_settled else proven
+    if replicas < one_more:
+        return None
+    more = phrases.counted(replicas - s.fleet.desired_replicas, "more replica")
+    return _Feedback(
+        replicas=replicas,
+        reason=Reason.TTFT_QUEUE,
+        message=f"{_LATE}: {more}.",
+        late_times=times,
+    )
+
+
+def _late_times(s: Situation) -> float:
+    """How many times what it should each replica carries, by what surely is late; 2 at most."""
+    late = (
+        (1.0 - _upper(s, found)) / (AIM * (1.0 - objective.share))
+        for objective, found in _ttft_measured(s)
+    )
+    return float(min(MOST_TIMES, max(1.0, max(late, default=1.0)) ** (1.0 / GROWTH)))
 
 
 def _fewer_rows_help(s: Situation) -> bool:
@@ -154,16 +207,25 @@ def _late_for_want_of_replicas(s: Situation) -> bool:
 
 
 def _surely_late(s: Situation) -> bool:
-    """Whether late first tokens are more than arrivals that came in a cluster.
+    """Whether late first tokens are more than arrivals that came in a cluster."""
+    return any(_upper(s, found) < objective.share for objective, found in _ttft_measured(s))
+
+
+def _upper(s: Situation, found: SloMeasurement) -> float:
+    """What was attained at most, beyond chance.
 
     Requests of a cluster are late together: so many samples fewer there are.
     """
-    return any(
-        found.attainment is not None
-        and wilson(found.attainment, found.samples / s.demand.dispersion)[1] < objective.share
+    return wilson(found.attainment or 0.0, found.samples / s.demand.dispersion)[1]
+
+
+def _ttft_measured(s: Situation) -> list[tuple[Objective, SloMeasurement]]:
+    """Since the fleet serves as it does now; those without a sample left out."""
+    measured = [
+        (objective, measure(objective, s.since_capacity))
         for objective in s.policy.of_metric(SloMetric.TTFT, SloMetric.E2E)
-        for found in (measure(objective, s.since_capacity),)
-    )
+    ]
+    return [(objective, found) for objective, found in measured if found.attainment is not None]
 
 
 def _budget_exhausted(s: Situation) -> bool:

@@ -65,7 +65,8 @@ class Workload:
 
 def observe(fleet: FleetObservation) -> Workload:
     """The workload behind the fleet's slices."""
-    shape, load = _shape_window(fleet), fleet.last(_LOAD_WINDOW_S)
+    usual, load = fleet.last(_SHAPE_WINDOW_S), fleet.last(_LOAD_WINDOW_S)
+    shape = _shape_window(fleet, usual)
     decoding = load.moments(StepClass.DECODE_ONLY, StepClass.MIXED)
     prompts = shape.histogram(Latency.PROMPT_TOKENS)
     mean = _prompt_mean(shape)
@@ -74,7 +75,7 @@ def observe(fleet: FleetObservation) -> Workload:
         prompt_p50=_quantile(shape, 0.50, mean),
         prompt_p95=_quantile(shape, 0.95, mean),
         prompt_cv2=prompts.squared_variation,
-        output_mean=_output_mean(shape),
+        output_mean=_output_mean(shape, usual),
         hit_rate=_hit_rate(shape),
         rows_p95=max(1.0, decoding.mean("d") + _Z95 * decoding.spread("d")),
         kv_p95=decoding.mean("k") + _Z95 * decoding.spread("k"),
@@ -137,13 +138,12 @@ def _found_less(difference: float, requests: float) -> bool:
     return abs(difference) > _CHANGED_SIGMAS * 0.5 / sqrt(requests)
 
 
-def _shape_window(fleet: FleetObservation) -> Window:
+def _shape_window(fleet: FleetObservation, usual: Window) -> Window:
     """The last five minutes, or what came since requests have become others.
 
     A change is one that chance does not explain, of the prompts' length or of what the prefix
     cache holds of them: what came before it says nothing about what must be carried now.
     """
-    usual = fleet.last(_SHAPE_WINDOW_S)
     for span_s in _CHANGED_WITHIN_S:
         lately = fleet.last(span_s)
         if _differs(lately, usual):
@@ -174,12 +174,19 @@ def _quantile(window: Window, share: float, fallback: float) -> float:
     return fallback if found is None else max(1.0, found)
 
 
-def _output_mean(window: Window) -> float:
-    """Long answers end late, so an early mean is too short: then what was made counts too."""
+def _output_mean(window: Window, usual: Window) -> float:
+    """Long answers end late, so the mean of those that ended is too short while they begin.
+
+    What was made over how many ended is the mean that answers of exponential length most likely
+    have, those that still run included (as for lifetimes censored at the end of a test: Epstein
+    and Sobel, 1953). Over a few seconds it says little, since what ends was begun before.
+    """
     ended = window.histogram(Latency.GENERATION_TOKENS)
-    if ended.samples >= _ENOUGH_FINISHED:
+    if ended.samples < _ENOUGH_FINISHED:
+        return max(_TOKENS_ASSUMED, ended.mean)
+    if window is not usual:
         return max(1.0, ended.mean)
-    return max(_TOKENS_ASSUMED, ended.mean)
+    return max(1.0, ended.mean, window.count(Counter.GENERATION_TOKENS) / ended.samples)
 
 
 def _hit_rate(window: Window) -> float:

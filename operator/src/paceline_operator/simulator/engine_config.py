@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from paceline_operator.simulator.generator import Generator
 from paceline_operator.simulator.law import StepTime
 from paceline_operator.simulator.queue_limits import QueueLimits
 from paceline_operator.simulator.step_budget import StepBudget
+from paceline_operator.simulator.step_noise import NO_NOISE, StepNoise
 
 PROJECTED_KV = 8.0
 """KV that all admitted requests may come to need, in multiples of the cache."""
@@ -40,6 +43,9 @@ class EngineConfig:
         queue_limits_s: The same by tier in place of it, where the objectives say it.
         step_budget: Rule that picks the budget of each step below the one in force; none in
             our engine.
+        step_noise: How far single steps lie from the law.
+        generators: Chance for that, from the seed; without it steps take what the law says.
+        noise_seed: Of that chance.
     """
 
     law: StepTime
@@ -62,6 +68,9 @@ class EngineConfig:
     max_queue_s: float | None = None
     queue_limits_s: QueueLimits | None = None
     step_budget: StepBudget | None = None
+    step_noise: StepNoise = NO_NOISE
+    generators: Callable[[int], Generator] | None = None
+    noise_seed: int = 0
 
     @property
     def kv_capacity_tokens(self) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paceline_operator.simulator.law import StepLaw
+from paceline_operator.simulator.step_noise import NO_NOISE, StepNoise
 
 
 class UnknownProfileError(ValueError):
@@ -24,11 +25,13 @@ class Profile:
         law: Step time.
         kv_capacity_tokens: KV tokens that fit beside the weights.
         source: Where the numbers come from.
+        step_noise: How far single steps lie from the law.
     """
 
     law: StepLaw
     kv_capacity_tokens: int
     source: str
+    step_noise: StepNoise = NO_NOISE
 
 
 def _published(
@@ -70,6 +73,7 @@ PROFILES: Mapping[str, Profile] = {
         kv_capacity_tokens=65_536,
         source="steps of our CPU engine on two cores: bench/results/"
         "cpu-profile-2026-11-30-185856.json",
+        step_noise=StepNoise(decode=0.265, prefill=0.114),
     ),
 }
 

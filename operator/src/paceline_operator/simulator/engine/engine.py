@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paceline_operator.simulator.engine.chance import Chance
 from paceline_operator.simulator.engine.entrance import Entrance
 from paceline_operator.simulator.engine.loop import Loop
 from paceline_operator.simulator.engine.prefix_keys import shared_keys
@@ -30,8 +31,10 @@ class Engine:
         self._entrance = Entrance(config)
         self._streams = Streams(sink, self._entrance)
         self._scheduler = Scheduler(config, self._streams)
+        generators = config.generators
+        chance = Chance(config.step_noise, generators and generators(config.noise_seed))
         self._loop = Loop(
-            config.law, self._scheduler, self._streams, sink, self._entrance.rate, now_s
+            config.law, chance, self._scheduler, self._streams, sink, self._entrance.rate, now_s
         )
         self._arrivals = 0
 

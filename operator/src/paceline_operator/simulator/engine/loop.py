@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
+from paceline_operator.simulator.engine.chance import Chance
 from paceline_operator.simulator.engine.gauges import Gauges
 from paceline_operator.simulator.engine.pace import Pace
 from paceline_operator.simulator.engine.plan import StepPlan
@@ -22,10 +23,12 @@ class Loop:
     """Takes what has come, decides a step, runs it, and so on.
 
     Steps without prefill that are alike run as one stretch, which is told of in parts where
-    somebody looks in the midst of it, and ends early where something comes.
+    somebody looks in the midst of it, and ends early where something comes. Where chance has a
+    part in their times none is like another.
 
     Args:
         law: Step time.
+        chance: How far steps lie from it.
         scheduler: Decides.
         streams: Told how long steps took.
         sink: Told of steps.
@@ -43,6 +46,7 @@ class Loop:
     def __init__(
         self,
         law: StepTime,
+        chance: Chance,
         scheduler: Scheduler,
         streams: Streams,
         sink: Sink,
@@ -56,6 +60,7 @@ class Loop:
         self.preemptions = 0
         self.steps_at_budget = 0
         self._law = law
+        self._chance = chance
         self._scheduler = scheduler
         self._streams = streams
         self._sink = sink
@@ -110,15 +115,16 @@ class Loop:
             self._plan, self._steps, self.next_event_s = None, 0, inf
 
     def _decide(self, now_s: float) -> None:
-        scheduler, law = self._scheduler, self._law
+        scheduler, law, chance = self._scheduler, self._law, self._chance
         self._plan = plan = scheduler.schedule(now_s)
         prefill_tokens, decode_rows, self._kv_tokens, chunk_context = plan.load
         if not prefill_tokens and not decode_rows:
             raise RuntimeError("there is work, and none of it can run")
         first_ms = law.step_ms(prefill_tokens, decode_rows, self._kv_tokens, chunk_context)
         growth_ms = law.per_kv_token_ms * decode_rows
-        self._pace = Pace(first_ms * self._factor / 1e3, growth_ms * self._factor / 1e3)
-        self._steps = scheduler.alike(plan)
+        factor = self._factor * chance.factor(prefill_tokens) / 1e3
+        self._pace = Pace(first_ms * factor, growth_ms * factor)
+        self._steps = 1 if chance.is_any else scheduler.alike(plan)
         self.next_event_s = now_s + self._pace.elapsed_s(self._steps)
 
     def _finish(self) -> None:

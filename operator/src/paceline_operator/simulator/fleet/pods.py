@@ -96,7 +96,8 @@ class Pod:
         self.name = f"pod-{number}"
         self.uid = f"uid-{number}"
         self.meter = Meter(objectives, now_s)
-        self.engine = Engine(config, PodSink(self, ended), now_s)
+        own = replace(config, noise_seed=config.noise_seed + number)
+        self.engine = Engine(own, PodSink(self, ended), now_s)
         self.engine.targets(self.meter.itl_targets_ms)
         self.meter.follow(self.engine)
         self.connections = 0
