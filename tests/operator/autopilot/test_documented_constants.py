@@ -17,6 +17,7 @@ from paceline_operator.autopilot import (
     error_budget,
     fit,
     hindsight,
+    hit_shares,
     itl_rules,
     knob_account,
     knob_loop,
@@ -31,6 +32,7 @@ from paceline_operator.autopilot import (
     recommendation,
     regret,
     replica_account,
+    replica_feedback,
     replica_limits,
     replica_loop,
     replica_need,
@@ -150,9 +152,14 @@ SAID = {
     "rise": f"it rises, by {percent(capacity_evidence.RAISE_STEP - 1)} in "
     f"{seconds(capacity_evidence.EVERY_S)}",
     "drain": f"backlog / max({seconds(pending.SHORTEST_DRAIN_S)}, 2 C)",
-    "known": f"missed for {seconds(replica_need._KNOWN_WINDOW_S)} "
-    f"({seconds(replica_need._QUIET_WINDOW_S)} while",
-    "late times": f"min({replica_need.MOST_TIMES:g}, (late / aim)^(1 / "
+    "known": f"missed for {seconds(replica_feedback._KNOWN_WINDOW_S)} "
+    f"({seconds(replica_feedback._QUIET_WINDOW_S)} while",
+    "hits": f"in the last {seconds(hit_shares.REMEMBERED_S)} (each over "
+    f"{seconds(hit_shares.MEASURED_S)}, once it had served as it was for "
+    f"{seconds(hit_shares.WARM_S)}, of {hit_shares.LEAST_REQUESTS:g} requests",
+    "other hits": f"finds {hit_shares.OTHERS} more or less",
+    "hit rounds": f"in {replica_need.HIT_ROUNDS} rounds at most",
+    "late times": f"min({replica_feedback.MOST_TIMES:g}, (late / aim)^(1 / "
     f"{capacity_evidence.GROWTH}))",
     "waited out": f"longer than {bursts.WAITED_SHARE} C ({seconds(bursts.WAITED_S)} at least)",
     "told": f"of which {minutes(bursts.TOLD_S)} were seen",

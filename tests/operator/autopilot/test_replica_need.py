@@ -1,98 +1,36 @@
-"""When measured violations alone may ask for a replica."""
+"""How many replicas the expected load needs, and of what each carries."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
 
 import pytest
 
-from paceline_operator.autopilot.arbitration import Cause
-from paceline_operator.autopilot.decision import Reason
-from paceline_operator.autopilot.learning import learned
-from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.replica_need import need
-from paceline_operator.autopilot.situation import Situation, understand
-from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, slo_key
-from tests.operator.autopilot.build import ITL, auto, fleet, moments, pod, window
-from tests.operator.autopilot.test_capacity_evidence import capacity_rps, served
-
-NOW = 1000.0
+from paceline_operator.autopilot.situation import Situation
+from tests.operator.autopilot.test_capacity_evidence import capacity_rps
+from tests.operator.autopilot.test_hit_shares import at, finding
 
 
-def decoding(rows: tuple[int, ...], steps: int, fixed_ms: float, per_row_ms: float) -> Situation:
-    """A minute of decode-only steps on one replica, all gaps of which miss 100 ms."""
-    each = [(0.0, float(r), 200.0 * r, 0.0, (fixed_ms + per_row_ms * r) / 1e3) for r in rows]
-    made = (each * steps)[: steps // 12]
-    slices = tuple(
-        window(
-            NOW - 5 * n - 5,
-            NOW - 5 * n,
-            steps={StepClass.DECODE_ONLY: moments(*made)},
-            counters={Counter.REQUESTS_RECEIVED: 0.1, Counter.PROMPT_TOKENS_RECEIVED: 10.0},
-            slo={slo_key(ITL, "ITL", 100): SloCounts(0, len(made) * sum(rows) / len(rows))},
-        )
-        for n in reversed(range(12))
-    )
-    given, seen = auto(None, 100), fleet(pods=1, slices=slices)
-    return understand(given, seen, learned(given, seen, Memory(), NOW), NOW)
+def surged(s: Situation) -> Situation:
+    """Six times as much is expected as those replicas carry."""
+    return replace(s, demand=replace(s.demand, forecast_rps=24 * capacity_rps()))
 
 
-CASES = {
-    "one sequence, slow by itself": ((1,), 480, 150.0, 10.0, False),
-    "one sequence, few steps": ((1,), 36, 150.0, 10.0, False),
-    "several, each slow by itself": ((2, 4), 480, 150.0, 10.0, False),
-    "several, slow together": ((9, 10, 11), 480, 10.0, 12.0, True),
-    "several, slow together, few steps": ((2, 30), 24, 95.0, 4.0, False),
-}
+def test_more_replicas_are_needed_than_if_they_found_as_much() -> None:
+    alike = need(surged(finding(0.6)), feasible=True)
+    fewer = need(surged(finding(0.6, at(2, 0.9), at(4, 0.6))), feasible=True)
+    assert alike.hit_share == pytest.approx(0.6)
+    assert fewer.hit_share == pytest.approx(0.3 + 1.2 / fewer.wanted, abs=0.03)
+    assert fewer.wanted > alike.wanted > 4
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_replica_is_ordered_only_for_sequences_that_it_would_take_over(name: str) -> None:
-    rows, steps, fixed_ms, per_row_ms, ordered = CASES[name]
-    s = decoding(rows, steps, fixed_ms, per_row_ms)
-    assert s.cause is Cause.DECODE
-    found = need(s, feasible=True)
-    assert (found.wanted > 1) is ordered, found.message
-    assert (found.reason is Reason.ITL_DECODE_BOUND) is ordered
-
-
-def late(good: float, *, pods: int = 2, starting: int = 0, overdue: bool = False) -> Situation:
-    """Replicas that the model thinks are half idle, whose first tokens come too late."""
-    s = served(pods * 0.5 * capacity_rps(), good, pods=pods)
-    begun_s = NOW - (1000.0 if overdue else 10.0)
-    young = tuple(
-        pod(90 + n, ready=False, ready_since_s=None, created_s=begun_s) for n in range(starting)
-    )
-    seen = replace(s.fleet, pods=(*s.fleet.pods, *young), desired_replicas=pods + starting)
-    given = replace(s.policy, tuning_mode="Off", max_replicas=24)
-    return understand(given, seen, Memory(), NOW)
-
-
-@pytest.mark.parametrize(("pods", "good"), [(2, 0.90), (4, 0.85), (4, 0.5), (6, 0.3)])
-def test_the_later_first_tokens_are_the_more_replicas_are_asked_for(pods: int, good: float) -> None:
-    """The power of the rate that capacity evidence goes by, from what surely is late."""
-    found = need(late(good, pods=pods), feasible=True)
-    assert found.reason is Reason.TTFT_QUEUE
-    by_mean = min(2.0, ((1 - good) / 0.025) ** (1 / 4.7))
-    assert pods < found.wanted <= max(pods + 1, ceil(pods * by_mean))
-    assert found.wanted >= pods * (0.8 * (1 - good) / 0.025) ** (1 / 4.7) or by_mean == 2.0
-
-
-def test_a_little_late_is_one_more_at_least() -> None:
-    assert need(late(0.94, pods=1), feasible=True).wanted <= 2
-    assert need(late(0.5, pods=1), feasible=True).wanted == 2
-
-
-def test_replicas_on_the_way_are_part_of_what_late_tokens_ask_for() -> None:
-    asked = need(late(0.5, pods=4), feasible=True).wanted
-    assert asked >= 7
-    for starting in range(1, 8):
-        found = need(late(0.5, pods=4, starting=starting), feasible=True)
-        assert (found.reason is Reason.TTFT_QUEUE) is (4 + starting < asked), found.message
-        assert found.wanted == asked or 4 + starting >= asked
-
-
-def test_orders_that_are_stuck_are_not_added_to() -> None:
-    found = need(late(0.5, pods=4, starting=1, overdue=True), feasible=True)
-    assert found.reason is not Reason.TTFT_QUEUE
+def test_fewer_replicas_do_where_they_find_more() -> None:
+    alike = need(finding(0.6, use=1.2), feasible=True)
+    more = need(finding(0.6, at(2, 0.9), at(4, 0.6), use=1.2), feasible=True)
+    assert more.hit_share is not None
+    assert more.hit_share > 0.6
+    assert more.keep <= alike.keep
+    assert more.capacity_rps is not None
+    assert alike.capacity_rps is not None
+    assert more.capacity_rps > alike.capacity_rps

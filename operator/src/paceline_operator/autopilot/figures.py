@@ -88,13 +88,14 @@ def of_replicas(s: Situation, found: Need | None, limits: Limits, memory: Memory
         return figures
     figures |= {
         "capacityRps": found.capacity_rps,
-        "modelReplicaRps": s.capacity[0] if s.capacity else None,
+        "modelReplicaRps": found.model_rps,
         "provenReplicaRps": carried_rps(s),
         "capacityBound": found.bound.value if found.bound else None,
         "backlogRps": backlog_rps(s),
         "neededReplicas": found.wanted,
         "uncorrectedReplicas": found.uncorrected,
         "keptReplicas": found.keep,
+        **({} if found.hit_share is None else {"prefixHitShare": found.hit_share}),
         **({} if found.late_times is None else {"lateTimes": found.late_times}),
     }
     return figures if found.capacity_rps is None else {**figures, **_capacity_terms(s)}

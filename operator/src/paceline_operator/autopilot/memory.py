@@ -88,6 +88,21 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HitShare:
+    """Share of prompt tokens that a fleet of some size found in its prefix caches.
+
+    Attributes:
+        replicas: Its size.
+        share: What it found.
+        at_s: When it was last seen.
+    """
+
+    replicas: int
+    share: float
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Regret:
     """A scale-in that had to be taken back though the load was about the same.
 
@@ -208,6 +223,7 @@ class Memory:
         starting: UID -> creation time of pods that were seen before they were ever ready.
         served: UIDs of young pods that were ready once.
         shape: What requests looked like; None until enough were seen.
+        hit_shares: What fleets of several sizes found in their prefix caches.
         bursts: Surges of the load, and how soon they were over.
         misses: Of each objective, for its error budget.
         manual_replicas: Last `spec.replicas` seen.
@@ -259,6 +275,7 @@ class Memory:
     starting: tuple[tuple[str, float], ...] = ()
     served: tuple[str, ...] = ()
     shape: Shape | None = None
+    hit_shares: tuple[HitShare, ...] = ()
     bursts: Bursts = Bursts()
     misses: tuple[Misses, ...] = ()
     manual_replicas: int | None = None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from paceline_operator.autopilot import (
     bursts,
     figures,
+    hit_shares,
     phrases,
     regret,
     replica_account,
@@ -50,6 +51,7 @@ def run(s: Situation, *, feasible: bool) -> Outcome:
         return _settled(s, certain, memory, None, limits)
     found = need(s, feasible=feasible)
     s = replace(s, memory=bursts.noted(s, found.wanted))
+    s = replace(s, memory=hit_shares.noted(s))
     memory = recorded(s, corrected(s), limits.recorded(found.keep))
     if half_blind(s):
         memory = interrupted(memory)

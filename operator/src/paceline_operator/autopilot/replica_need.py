@@ -5,26 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot import phrases
-from paceline_operator.autopilot.arbitration import Cause
-from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
 from paceline_operator.autopilot.capacity import Bound
-from paceline_operator.autopilot.capacity_evidence import AIM, GROWTH, carried_rps
-from paceline_operator.autopilot.decision import Reason, SloMeasurement
-from paceline_operator.autopilot.pending import backlog_rps, coming
-from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
+from paceline_operator.autopilot.capacity_evidence import carried_rps
+from paceline_operator.autopilot.decision import Reason
+from paceline_operator.autopilot.hit_shares import share_with
+from paceline_operator.autopilot.pending import backlog_rps
+from paceline_operator.autopilot.replica_feedback import feedback
+from paceline_operator.autopilot.situation import Situation
 
 DOWN_INFLATION = 1.1
 LEAST_RPS = 0.001
-MOST_TIMES = 2.0
-"""Most times the serving replicas that late first tokens alone ask for."""
-_QUIET_WINDOW_S = 10.0
-_KNOWN_WINDOW_S = 45.0
-_BESIDE_EACH_OTHER = 1.5
-_LATE = "First tokens, or whole answers, come too late and the budget can do no more"
-_ONE_MORE_TO_DECODE = "Decoding alone exceeds the ITL target: one more replica."
+HIT_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +33,8 @@ class Need:
         bound: What ends it there.
         uncorrected: `wanted` by the model alone, in fractions: without what late tokens made of
             its capacity.
+        model_rps: Of one replica by the model, which `capacity_rps` is at least.
+        hit_share: What the prefix caches of that many replicas find.
         late_times: How many times what it should each replica carries, by late tokens; where
             `reason` is `TTFT_QUEUE`.
     """
@@ -53,13 +47,15 @@ class Need:
     capacity_rps: float | None
     bound: Bound | None = None
     uncorrected: float | None = None
+    model_rps: float | None = None
+    hit_share: float | None = None
     late_times: float | None = None
 
 
 def need(s: Situation, *, feasible: bool) -> Need:
     """What the fleet needs now."""
     base = _feed_forward(s)
-    extra = _feedback(s, feasible=feasible)
+    extra = feedback(s, feasible=feasible)
     if extra is None or base.wanted >= extra.replicas:
         return base
     return replace(
@@ -81,20 +77,17 @@ def _feed_forward(s: Situation) -> Need:
         )  # fmt: skip
     if s.capacity is None:
         return _unknown(now, Reason.MODEL_LEARNING, "The step-time model is still learning.")
-    rps, limit = s.capacity
-    if rps <= LEAST_RPS:
-        text = f"By the model no load at all fits within the objectives (bound by {limit})."
+    if s.capacity[0] <= LEAST_RPS:
+        text = f"By the model no load at all fits within the objectives (bound by {s.capacity[1]})."
         return _unknown(now, Reason.INFEASIBLE, text)
-    model_rps, carried = rps / min(1.0, s.memory.capacity_factor), carried_rps(s)
-    if carried is not None and carried > rps:
-        rps, limit = carried, None
-    demand = s.demand.forecast_rps
-    backlog = backlog_rps(s)
+    demand, backlog = s.demand.forecast_rps, backlog_rps(s)
+    each = _of_that_many(s, demand + backlog)
+    rps = each.rps
     forecast = max(1, ceil(demand / rps + s.lacking))
     wanted = max(1, ceil((demand + backlog) / rps + s.lacking))
     text = (
         f"{phrases.rps(demand)} expected, {phrases.rps(rps)} per replica at budget "
-        f"{s.capacity_budget} ({_bound_text(limit, carried, rps)})"
+        f"{s.capacity_budget} ({each.bound_text})"
     )
     if wanted > forecast:
         text += f", and {round(s.waiting_tokens)} prompt tokens waiting"
@@ -107,131 +100,70 @@ def _feed_forward(s: Situation) -> Need:
         reason=Reason.BACKLOG_DRAIN if wanted > forecast else Reason.DEMAND_FORECAST,
         message=f"{text}: {phrases.counted(wanted, 'replica')} needed.",
         capacity_rps=rps,
-        bound=limit,
-        uncorrected=(demand + backlog) / model_rps + s.lacking,
+        model_rps=each.model_rps,
+        hit_share=each.hit_share,
+        bound=None if each.is_carried else each.bound,
+        uncorrected=(demand + backlog) * min(1.0, s.memory.capacity_factor) / each.model_rps
+        + s.lacking,
     )
 
 
-def _bound_text(limit: Bound | None, carried: float | None, rps: float) -> str:
-    if limit is not None:
-        return f"bound by {limit.value}"
-    return "bound by nothing" if carried != rps else "what each carries now"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Each:
+    """What one replica of a fleet of some size carries.
+
+    Attributes:
+        model_rps: By the model.
+        bound: What ends it there.
+        hit_share: What prefix caches then find.
+        rps: Counted on: what each carries now, where that is more.
+    """
+
+    model_rps: float
+    bound: Bound | None
+    hit_share: float
+    rps: float
+
+    @property
+    def is_carried(self) -> bool:
+        return self.rps > self.model_rps
+
+    @property
+    def bound_text(self) -> str:
+        if self.is_carried:
+            return "what each carries now"
+        return "bound by nothing" if self.bound is None else f"bound by {self.bound.value}"
+
+
+def _of_that_many(s: Situation, rps: float) -> _Each:
+    """One replica of a fleet that carries so much: what caches find depends on how many there are.
+
+    A few rounds, the last of which counts: one more or less finds nearly the same.
+    """
+    carried = carried_rps(s) or 0.0
+    each, replicas = _one_of(s, len(s.fleet.serving), carried), len(s.fleet.serving)
+    for _ in range(HIT_ROUNDS):
+        needed = max(1, ceil(rps / each.rps + s.lacking))
+        if needed == replicas:
+            break
+        each, replicas = _one_of(s, needed, carried), needed
+    return each
+
+
+def _one_of(s: Situation, replicas: int, carried: float) -> _Each:
+    now_rps, bound = s.capacity or (0.0, None)
+    measured, found = s.plant.workload.hit_rate, share_with(s, replicas)
+    if found == measured:
+        return _Each(model_rps=now_rps, bound=bound, hit_share=measured, rps=max(now_rps, carried))
+    work = replace(s.plant.workload, hit_rate=found)
+    then = replace(s, plant=replace(s.plant, workload=work))
+    rps, bound = then.capacity_at(s.capacity_budget or 0)
+    # What is carried now is carried with what is found now.
+    carried *= rps / now_rps if now_rps else 0.0
+    return _Each(model_rps=rps, bound=bound, hit_share=found, rps=max(rps, carried, LEAST_RPS))
 
 
 def _unknown(now: int, reason: Reason, message: str) -> Need:
     return Need(
         forecast=None, wanted=now, keep=now, reason=reason, message=message, capacity_rps=None
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Feedback:
-    """What is felt asks for more replicas than there are."""
-
-    replicas: int
-    reason: Reason
-    message: str
-    late_times: float | None = None
-
-
-def _feedback(s: Situation, *, feasible: bool) -> _Feedback | None:
-    one_more = s.fleet.desired_replicas + 1
-    is_coming = coming(s)
-    is_settled = not is_coming and len(s.fleet.serving) >= s.fleet.desired_replicas
-    if not (is_settled or is_coming):
-        return None  # what was ordered is stuck: still more orders bring nothing
-    decode = _Feedback(
-        replicas=one_more, reason=Reason.ITL_DECODE_BOUND, message=_ONE_MORE_TO_DECODE
-    )
-    squeezed = s.memory.squeezed_seqs is not None
-    if is_settled and feasible and squeezed and _serve_no_more_than_when_squeezed(s):
-        return decode
-    if s.since_capacity.length_s < (_QUIET_WINDOW_S if s.capacity is None else _KNOWN_WINDOW_S):
-        return None
-    is_decoding = s.cause is Cause.DECODE and s.stance.out_now
-    if is_settled and feasible and is_decoding and _fewer_rows_help(s):
-        return decode
-    return _for_late(s, one_more, is_settled=is_settled) if _late_for_want_of_replicas(s) else None
-
-
-def _serve_no_more_than_when_squeezed(s: Situation) -> bool:
-    return len(s.fleet.serving) <= s.memory.squeezed_replicas
-
-
-def _for_late(s: Situation, one_more: int, *, is_settled: bool) -> _Feedback | None:
-    """As many as bring what is late to what is aimed at; one more at least where none come."""
-    times = _late_times(s)
-    proven = ceil(len(s.fleet.serving) * times)
-    replicas = max(proven, one_more) if is_settled else proven
-    if replicas < one_more:
-        return None
-    more = phrases.counted(replicas - s.fleet.desired_replicas, "more replica")
-    return _Feedback(
-        replicas=replicas,
-        reason=Reason.TTFT_QUEUE,
-        message=f"{_LATE}: {more}.",
-        late_times=times,
-    )
-
-
-def _late_times(s: Situation) -> float:
-    """How many times what it should each replica carries, by what surely is late; 2 at most."""
-    late = (
-        (1.0 - _upper(s, found)) / (AIM * (1.0 - objective.share))
-        for objective, found in _ttft_measured(s)
-    )
-    return float(min(MOST_TIMES, max(1.0, max(late, default=1.0)) ** (1.0 / GROWTH)))
-
-
-def _fewer_rows_help(s: Situation) -> bool:
-    """Whether sequences decode beside each other, so that another replica takes some over.
-
-    A handful of steps proves nothing, however slow.
-    """
-    rows = s.plant.workload.rows_p95
-    if rows < _BESIDE_EACH_OTHER or s.plant.decode_ms(1.0) > (s.itl_target_ms or float("inf")):
-        return False
-    known = s.plant.decode.steps >= ENOUGH_SAMPLES and s.plant.decode_trusted_at(rows)
-    return known or _itl_samples(s) >= ENOUGH_SAMPLES
-
-
-def _itl_samples(s: Situation) -> int:
-    found = s.policy.of_metric(SloMetric.ITL, SloMetric.TPOT)
-    return max((measure(each, s.since_change).samples for each in found), default=0)
-
-
-def _late_for_want_of_replicas(s: Situation) -> bool:
-    if not (s.ttft_wants_capacity and _surely_late(s)):
-        return False
-    return s.stance.out_now or (s.stance.out_late and _budget_exhausted(s))
-
-
-def _surely_late(s: Situation) -> bool:
-    """Whether late first tokens are more than arrivals that came in a cluster."""
-    return any(_upper(s, found) < objective.share for objective, found in _ttft_measured(s))
-
-
-def _upper(s: Situation, found: SloMeasurement) -> float:
-    """What was attained at most, beyond chance.
-
-    Requests of a cluster are late together: so many samples fewer there are.
-    """
-    return wilson(found.attainment or 0.0, found.samples / s.demand.dispersion)[1]
-
-
-def _ttft_measured(s: Situation) -> list[tuple[Objective, SloMeasurement]]:
-    """Since the fleet serves as it does now; those without a sample left out."""
-    measured = [
-        (objective, measure(objective, s.since_capacity))
-        for objective in s.policy.of_metric(SloMetric.TTFT, SloMetric.E2E)
-    ]
-    return [(objective, found) for objective, found in measured if found.attainment is not None]
-
-
-def _budget_exhausted(s: Situation) -> bool:
-    """Whether the fast loop has no move left that would help first tokens."""
-    if s.policy.tuning_mode != "Auto":
-        return True
-    if s.knobs.max_num_batched_tokens >= 0.9 * s.cap_or_floor:
-        return s.now_s - s.memory.raised_at_s >= REPLICA_EVERY_S
-    return not s.model_trusted

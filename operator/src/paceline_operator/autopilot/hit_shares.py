@@ -1,0 +1,67 @@
+"""What prefix caches find depends on how many replicas share the load.
+
+Each replica has a cache of its own: a prefix that every replica has seen is found on all of them,
+and the turns of a conversation only where they went before, one time in N where the router does
+not look. So of N replicas the share found is taken as a + b / N; what b is, fleets of other
+sizes have shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+
+from paceline_operator.autopilot.memory import HitShare, Memory
+from paceline_operator.autopilot.situation import Situation
+from paceline_operator.autopilot.window import Counter
+
+WARM_S = 240.0
+"""How long a fleet must have served as it is before its caches hold what they will."""
+MEASURED_S = 120.0
+LEAST_REQUESTS = 100.0
+REMEMBERED_S = 3600.0
+OTHERS = 0.1
+"""Where the same fleet finds so much more or less, requests have become others."""
+MOST = 0.95
+
+
+def noted(s: Situation) -> Memory:
+    """The memory with what a fleet of this size finds, once it has served for long enough."""
+    memory, replicas = s.memory, len(s.fleet.serving)
+    since_s = max(s.capacity_since_s(WARM_S), memory.scaled_in_at_s)
+    window = s.fleet.last(MEASURED_S)
+    queried = window.count(Counter.PREFIX_QUERIES_TOKENS)
+    is_warm = s.fleet.since(since_s).length_s >= WARM_S - 1.0
+    if not is_warm or not queried or window.count(Counter.REQUESTS_RECEIVED) < LEAST_REQUESTS:
+        return memory
+    share = min(MOST, window.count(Counter.PREFIX_HITS_TOKENS) / queried)
+    known = next((each for each in memory.hit_shares if each.replicas == replicas), None)
+    is_other = known is not None and abs(known.share - share) > OTHERS
+    kept = () if is_other else _kept(memory, s.now_s)
+    newest = HitShare(replicas=replicas, share=round(share, 4), at_s=s.now_s)
+    others = tuple(each for each in kept if each.replicas != replicas)
+    return replace(memory, hit_shares=(*others, newest))
+
+
+def share_with(s: Situation, replicas: int) -> float:
+    """What so many replicas would find, from what these find now; the same where nobody knows."""
+    measured, serving = s.plant.workload.hit_rate, len(s.fleet.serving)
+    if not serving or not replicas:
+        return measured
+    found = measured + _slope(s) * (1.0 / replicas - 1.0 / serving)
+    return min(MOST, max(0.0, found))
+
+
+def _slope(s: Situation) -> float:
+    """The b of a + b / N by least squares; more replicas never find more."""
+    known = _kept(s.memory, s.now_s)
+    if len(known) < 2:
+        return 0.0
+    mean_x, mean_y = fmean(1.0 / k.replicas for k in known), fmean(k.share for k in known)
+    moment = sum((1.0 / k.replicas - mean_x) ** 2 for k in known)
+    lean = sum((1.0 / k.replicas - mean_x) * (k.share - mean_y) for k in known)
+    return max(0.0, lean / moment)
+
+
+def _kept(memory: Memory, now_s: float) -> tuple[HitShare, ...]:
+    return tuple(each for each in memory.hit_shares if now_s - each.at_s < REMEMBERED_S)

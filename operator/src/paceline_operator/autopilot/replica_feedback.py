@@ -1,0 +1,145 @@
+"""What is felt: measured violations that ask for replicas by themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot.arbitration import Cause
+from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
+from paceline_operator.autopilot.capacity_evidence import AIM, GROWTH
+from paceline_operator.autopilot.decision import Reason, SloMeasurement
+from paceline_operator.autopilot.pending import coming
+from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
+
+MOST_TIMES = 2.0
+"""Most times the serving replicas that late first tokens alone ask for."""
+_QUIET_WINDOW_S = 10.0
+_KNOWN_WINDOW_S = 45.0
+_BESIDE_EACH_OTHER = 1.5
+_LATE = "First tokens, or whole answers, come too late and the budget can do no more"
+_ONE_MORE_TO_DECODE = "Decoding alone exceeds the ITL target: one more replica."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feedback:
+    """What is felt asks for more replicas than there are.
+
+    Attributes:
+        replicas: As many.
+        reason: What is felt.
+        message: The same in words.
+        late_times: How many times what it should each replica carries, by late tokens.
+    """
+
+    replicas: int
+    reason: Reason
+    message: str
+    late_times: float | None = None
+
+
+def feedback(s: Situation, *, feasible: bool) -> Feedback | None:
+    """What measured violations alone ask for; None where they ask for nothing."""
+    one_more = s.fleet.desired_replicas + 1
+    is_coming = coming(s)
+    is_settled = not is_coming and len(s.fleet.serving) >= s.fleet.desired_replicas
+    if not (is_settled or is_coming):
+        return None  # what was ordered is stuck: still more orders bring nothing
+    decode = Feedback(
+        replicas=one_more, reason=Reason.ITL_DECODE_BOUND, message=_ONE_MORE_TO_DECODE
+    )
+    squeezed = s.memory.squeezed_seqs is not None
+    if is_settled and feasible and squeezed and _serve_no_more_than_when_squeezed(s):
+        return decode
+    if s.since_capacity.length_s < (_QUIET_WINDOW_S if s.capacity is None else _KNOWN_WINDOW_S):
+        return None
+    is_decoding = s.cause is Cause.DECODE and s.stance.out_now
+    if is_settled and feasible and is_decoding and _fewer_rows_help(s):
+        return decode
+    return _for_late(s, one_more, is_settled=is_settled) if _late_for_want_of_replicas(s) else None
+
+
+def _serve_no_more_than_when_squeezed(s: Situation) -> bool:
+    return len(s.fleet.serving) <= s.memory.squeezed_replicas
+
+
+def _for_late(s: Situation, one_more: int, *, is_settled: bool) -> Feedback | None:
+    """As many as bring what is late to what is aimed at; one more at least where none come."""
+    times = _late_times(s)
+    proven = ceil(len(s.fleet.serving) * times)
+    replicas = max(proven, one_more) if is_settled else proven
+    if replicas < one_more:
+        return None
+    more = phrases.counted(replicas - s.fleet.desired_replicas, "more replica")
+    return Feedback(
+        replicas=replicas,
+        reason=Reason.TTFT_QUEUE,
+        message=f"{_LATE}: {more}.",
+        late_times=times,
+    )
+
+
+def _late_times(s: Situation) -> float:
+    """How many times what it should each replica carries, by what surely is late; 2 at most."""
+    late = (
+        (1.0 - _upper(s, found)) / (AIM * (1.0 - objective.share))
+        for objective, found in _ttft_measured(s)
+    )
+    return float(min(MOST_TIMES, max(1.0, max(late, default=1.0)) ** (1.0 / GROWTH)))
+
+
+def _fewer_rows_help(s: Situation) -> bool:
+    """Whether sequences decode beside each other, so that another replica takes some over.
+
+    A handful of steps proves nothing, however slow.
+    """
+    rows = s.plant.workload.rows_p95
+    if rows < _BESIDE_EACH_OTHER or s.plant.decode_ms(1.0) > (s.itl_target_ms or float("inf")):
+        return False
+    known = s.plant.decode.steps >= ENOUGH_SAMPLES and s.plant.decode_trusted_at(rows)
+    return known or _itl_samples(s) >= ENOUGH_SAMPLES
+
+
+def _itl_samples(s: Situation) -> int:
+    found = s.policy.of_metric(SloMetric.ITL, SloMetric.TPOT)
+    return max((measure(each, s.since_change).samples for each in found), default=0)
+
+
+def _late_for_want_of_replicas(s: Situation) -> bool:
+    if not (s.ttft_wants_capacity and _surely_late(s)):
+        return False
+    return s.stance.out_now or (s.stance.out_late and _budget_exhausted(s))
+
+
+def _surely_late(s: Situation) -> bool:
+    """Whether late first tokens are more than arrivals that came in a cluster."""
+    return any(_upper(s, found) < objective.share for objective, found in _ttft_measured(s))
+
+
+def _upper(s: Situation, found: SloMeasurement) -> float:
+    """What was attained at most, beyond chance.
+
+    Requests of a cluster are late together: so many samples fewer there are.
+    """
+    return wilson(found.attainment or 0.0, found.samples / s.demand.dispersion)[1]
+
+
+def _ttft_measured(s: Situation) -> list[tuple[Objective, SloMeasurement]]:
+    """Since the fleet serves as it does now; those without a sample left out."""
+    measured = [
+        (objective, measure(objective, s.since_capacity))
+        for objective in s.policy.of_metric(SloMetric.TTFT, SloMetric.E2E)
+    ]
+    return [(objective, found) for objective, found in measured if found.attainment is not None]
+
+
+def _budget_exhausted(s: Situation) -> bool:
+    """Whether the fast loop has no move left that would help first tokens."""
+    if s.policy.tuning_mode != "Auto":
+        return True
+    if s.knobs.max_num_batched_tokens >= 0.9 * s.cap_or_floor:
+        return s.now_s - s.memory.raised_at_s >= REPLICA_EVERY_S
+    return not s.model_trusted
