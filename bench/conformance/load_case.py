@@ -59,9 +59,9 @@ class LoadCase:
         duration_s: Its length.
         service: Who serves it.
         faults: What goes wrong meanwhile.
-        step_up_at_s: When the replicas that it needs rise at once, as more work comes or steps
-            take longer; None where they do not.
-        is_threefold: Whether it then rises to three times as much, for the time to recover.
+        steps_up_at_s: When the replicas that it needs rise at once, as more work comes or steps
+            take longer.
+        is_threefold: Whether it first rises to three times as much, for the time to recover.
         changes_regime: Whether the best budget is another one before than after: where taking
             the budget loop out has to cost.
         trace: The file behind it, None for a seeded load.
@@ -72,7 +72,7 @@ class LoadCase:
     duration_s: float
     service: Service
     faults: tuple[Fault, ...] = ()
-    step_up_at_s: float | None = None
+    steps_up_at_s: tuple[float, ...] = ()
     is_threefold: bool = False
     changes_regime: bool = False
     trace: Path | None = None

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 from bench.conformance.bars import ATTAINMENT, UNBOUND_ORACLE
 from bench.conformance.cell import Cell, Score
@@ -119,18 +120,19 @@ def scored(result: Result, case: LoadCase, cold_start_s: float, wall_s: float) -
 def _settled(
     outcomes: Sequence[Outcome], case: LoadCase, cold_start_s: float
 ) -> tuple[list[Outcome], ...]:
-    """What came before a step, and what after one cold start, in which nobody can serve it all."""
-    step_s = case.step_up_at_s
-    if step_s is None:
-        return (list(outcomes),)
-    before = [each for each in outcomes if each.arrival_s < step_s]
-    return before, [each for each in outcomes if each.arrival_s >= step_s + cold_start_s]
+    """What lies between steps, less one cold start after each, in which nobody can serve it all."""
+    begins_s = (0.0, *(step_s + cold_start_s for step_s in case.steps_up_at_s))
+    ends_s = (*case.steps_up_at_s, inf)
+    return tuple(
+        [each for each in outcomes if begin_s <= each.arrival_s < end_s]
+        for begin_s, end_s in zip(begins_s, ends_s, strict=True)
+    )
 
 
 def _recovery_s(outcomes: Sequence[Outcome], yardstick: Yardstick, case: LoadCase) -> float | None:
     """None where the load has no threefold step; the rest of the load where it never recovered."""
-    step_s = case.step_up_at_s
-    if step_s is None or not case.is_threefold:
+    if not case.steps_up_at_s or not case.is_threefold:
         return None
+    step_s = case.steps_up_at_s[0]
     found = recovery_s(outcomes, yardstick.goodput, step_s=step_s, share=ATTAINMENT)
     return case.duration_s - step_s if found is None else found

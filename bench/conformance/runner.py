@@ -23,7 +23,11 @@ from bench.conformance.tuning import Tuning
 
 Told = Callable[[Cell, Score], None]
 
-_WORLD = ("bench.conformance.run_cell", "paceline_operator.simulator.run")
+_WORLD = (
+    "bench.conformance.loads",
+    "bench.conformance.run_cell",
+    "paceline_operator.simulator.run",
+)
 _LAW = (
     "paceline_operator.simulator.autopilot_controller",
     "bench.conformance.policies.ablations",
@@ -33,6 +37,7 @@ _LAW = (
     "paceline_operator.autopilot.memory",
     "paceline_operator.autopilot.phrases",
     "paceline_operator.autopilot.policy",
+    "paceline_operator.autopilot.workload",
     "paceline_operator.api.status",
 )
 """What only the product's law reads, and names of things: no baseline's score follows from it."""

@@ -61,11 +61,11 @@ def _rates() -> tuple[LoadCase, ...]:
     return (
         _case("constant", LARGE, _chat(Constant(rps=8.0, duration_s=HOUR_S))),
         _case("clustered", LARGE, _chat(Constant(rps=8.0, duration_s=HOUR_S), dispersion=5.0)),
-        _case("step", LARGE, _chat(step), step_up_at_s=step.before_s, is_threefold=True),
+        _case("step", LARGE, _chat(step), steps_up_at_s=(step.before_s,), is_threefold=True),
         _case("ramp", LARGE, _chat(ramp)),
         _case("burst", LARGE, _chat(burst)),
         _case("diurnal", LARGE, _chat(Diurnal(mean_rps=8.0, day_s=5400.0, noise=0.15))),
-        _case("on-off", LARGE, _chat(on_off), step_up_at_s=on_off.on_s + on_off.off_s),
+        _case("on-off", LARGE, _chat(on_off), steps_up_at_s=(on_off.on_s + on_off.off_s,)),
     )
 
 
@@ -88,7 +88,10 @@ def _contents() -> tuple[LoadCase, ...]:
     return (
         _case("conversations", TALKING, talk),
         _case(
-            "token-burst", LARGE, SingleTurns(rates=steady, stages=stages), step_up_at_s=long.from_s
+            "token-burst",
+            LARGE,
+            SingleTurns(rates=steady, stages=stages),
+            steps_up_at_s=(long.from_s,),
         ),
         _case(
             "batch-backlog",
@@ -123,14 +126,14 @@ def _regimes() -> tuple[LoadCase, ...]:
     )
     slower = StepsSlower(start_s=HALF_S, factor=1.5)
     return (
-        _case("8k-context", SMALL, switch, step_up_at_s=HALF_S, changes_regime=True),
-        _case("hit-rate-drop", TEMPLATED, drop, step_up_at_s=HALF_S, changes_regime=True),
+        _case("8k-context", SMALL, switch, steps_up_at_s=(HALF_S,), changes_regime=True),
+        _case("hit-rate-drop", TEMPLATED, drop, steps_up_at_s=(HALF_S,), changes_regime=True),
         _case(
             "slower-steps",
             CLOSE,
             _chat(Constant(rps=6.0, duration_s=HOUR_S)),
             faults=(slower,),
-            step_up_at_s=HALF_S,
+            steps_up_at_s=(HALF_S,),
             changes_regime=True,
         ),
     )
@@ -158,7 +161,7 @@ def _case(
     load: Load,
     *,
     faults: tuple[Fault, ...] = (),
-    step_up_at_s: float | None = None,
+    steps_up_at_s: tuple[float, ...] = (),
     is_threefold: bool = False,
     changes_regime: bool = False,
 ) -> LoadCase:
@@ -168,7 +171,7 @@ def _case(
         duration_s=load.duration_s,
         service=service,
         faults=faults,
-        step_up_at_s=step_up_at_s,
+        steps_up_at_s=steps_up_at_s,
         is_threefold=is_threefold,
         changes_regime=changes_regime,
     )

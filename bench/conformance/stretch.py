@@ -35,13 +35,12 @@ class Stretch:
 
     def of(self, case: LoadCase) -> LoadCase:
         """The load, cut to it and beginning at 0, its faults with it."""
-        step_s = case.step_up_at_s
         spells = (each for each in case.faults if isinstance(each, PodSpell))
         return replace(
             case,
             play=partial(self._requests, case),
             duration_s=self.to_s - self.from_s,
-            step_up_at_s=None if step_s is None else step_s - self.from_s,
+            steps_up_at_s=tuple(step_s - self.from_s for step_s in case.steps_up_at_s),
             faults=tuple(
                 replace(each, start_s=each.start_s - self.from_s, end_s=each.end_s - self.from_s)
                 for each in spells

@@ -32,14 +32,14 @@ class Recipe:
         service: Who serves it.
         spread_s: Among how many of its first seconds the copies begin.
         grid_s: Grid to which its arrivals were rounded, 0 for none.
-        step_up_at_s: As in `LoadCase`, `is_threefold` too.
+        steps_up_at_s: As in `LoadCase`, of the trace itself; `is_threefold` too.
     """
 
     copies: int
     service: Service
     spread_s: float = 120.0
     grid_s: float = 0.0
-    step_up_at_s: float | None = None
+    steps_up_at_s: tuple[float, ...] = ()
     is_threefold: bool = False
 
 
@@ -52,13 +52,14 @@ RECIPES = {
     "mooncake_synthetic": Recipe(copies=1, service=_LONG),
     "mooncake_synthetic_prefix": Recipe(copies=1, service=_LONG),
     "aibrix_8min_up_and_down": Recipe(copies=6, service=_LARGE, spread_s=30.0),
-    "servegen_mmid_step": Recipe(copies=5, service=_LARGE),
+    # Prompt tokens jump fourfold after 3,000 s; copies reach that within two minutes.
+    "servegen_mmid_step": Recipe(copies=5, service=_LARGE, steps_up_at_s=(2940.0,)),
     "servegen_deepseek_r1": Recipe(copies=1, service=_REASONING),
     "synthetic_step3x": Recipe(
         copies=3,
         service=_LARGE,
         spread_s=10.0,
-        step_up_at_s=600.0,
+        steps_up_at_s=(600.0,),
         is_threefold=True,
     ),
 }
@@ -87,10 +88,16 @@ def trace_load(path: Path) -> LoadCase:
         play=partial(_play, tape, recipe, duration_s),
         duration_s=duration_s,
         service=recipe.service,
-        step_up_at_s=recipe.step_up_at_s,
+        steps_up_at_s=_in_laps(recipe.steps_up_at_s, tape.span_s, duration_s),
         is_threefold=recipe.is_threefold,
         trace=path,
     )
+
+
+def _in_laps(times_s: tuple[float, ...], span_s: float, duration_s: float) -> tuple[float, ...]:
+    """The same moments in each lap of a trace that is played again and again."""
+    laps = range(ceil(duration_s / span_s))
+    return tuple(lap * span_s + time_s for lap in laps for time_s in times_s)
 
 
 def trace_name(path: Path) -> str:

@@ -12,7 +12,7 @@ from bench.conformance.loads import loads, traces_word
 from bench.conformance.seeded_loads import seeded_loads
 from bench.conformance.shape import Shape, measure
 from bench.conformance.sizing import replicas
-from bench.conformance.trace_loads import RECIPES, trace_load
+from bench.conformance.trace_loads import RECIPES, _in_laps, trace_load
 from paceline_operator.simulator.loads.trace import TraceError
 
 SEEDED = seeded_loads()
@@ -52,21 +52,26 @@ def test_three_loads_change_their_regime() -> None:
 @pytest.mark.parametrize("name", ["8k-context", "hit-rate-drop"])
 def test_a_step_up_is_one(name: str) -> None:
     case = next(case for case in SEEDED if case.name == name)
-    assert case.step_up_at_s is not None
+    [step_s] = case.steps_up_at_s
     shape = measure(case.play(Random(1)))
-    place = int(case.step_up_at_s // 300)
+    place = int(step_s // 300)
     parts = [replicas(case.service, stretch(shape, at)) for at in (place - 1, place)]
     assert 2 * parts[0][0] < parts[1][0] < 12
 
 
 def test_what_comes_back_after_a_silence_is_a_step_up() -> None:
     case = next(case for case in SEEDED if case.name == "on-off")
-    assert case.step_up_at_s is not None
+    [step_s] = case.steps_up_at_s
     arrivals = [request.arrival_s for request in case.play(Random(1))]
-    before = max(each for each in arrivals if each < case.step_up_at_s)
-    after = min(each for each in arrivals if each >= case.step_up_at_s)
-    assert case.step_up_at_s - before > 890
-    assert after - case.step_up_at_s < 5
+    before = max(each for each in arrivals if each < step_s)
+    after = min(each for each in arrivals if each >= step_s)
+    assert step_s - before > 890
+    assert after - step_s < 5
+
+
+def test_a_step_of_a_trace_comes_again_with_each_lap() -> None:
+    assert _in_laps((600.0,), 2400.0, 4800.0) == (600.0, 3000.0)
+    assert _in_laps((), 2400.0, 4800.0) == ()
 
 
 def stretch(shape: Shape, place: int) -> Shape:

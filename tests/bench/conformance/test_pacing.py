@@ -27,10 +27,10 @@ def test_a_stretch_is_the_load_from_one_second_to_another() -> None:
 
 def test_faults_and_the_step_move_with_it() -> None:
     slower = StepsSlower(start_s=40.0, end_s=60.0, factor=1.5)
-    case = replace(tiny(), faults=(slower,), step_up_at_s=30.0)
+    case = replace(tiny(), faults=(slower,), steps_up_at_s=(30.0,))
     cut = Stretch("tiny", 20.0, 50.0).of(case)
     assert cut.faults == (replace(slower, start_s=20.0, end_s=40.0),)
-    assert cut.step_up_at_s == 10.0
+    assert cut.steps_up_at_s == (10.0,)
 
 
 @pytest.mark.parametrize("text", ["step", "step:5", "step:a-b", "step-5:6"])

@@ -39,10 +39,12 @@ def test_an_objective_that_nobody_can_hold_is_missed() -> None:
 
 
 def test_one_cold_start_after_a_step_is_in_no_stretch_of_five_minutes() -> None:
-    case = replace(tiny(), step_up_at_s=60.0)
+    case = replace(tiny(), steps_up_at_s=(60.0,))
     arrivals = [0.0, 59.0, 60.0, 89.0, 90.0, 119.0]
     outcomes = [Outcome(arrival_s=at_s, tier="interactive") for at_s in arrivals]
     before, after = _settled(outcomes, case, 30.0)
     assert [each.arrival_s for each in before] == [0.0, 59.0]
     assert [each.arrival_s for each in after] == [90.0, 119.0]
     assert _settled(outcomes, tiny(), 30.0) == (outcomes,)
+    twice = _settled(outcomes, replace(tiny(), steps_up_at_s=(10.0, 70.0)), 30.0)
+    assert [[each.arrival_s for each in part] for part in twice] == [[0.0], [59.0, 60.0], [119.0]]
