@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from paceline_operator.api.v1alpha1 import Mode
 from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.memory import Bursts, Memory
 from paceline_operator.autopilot.policy import Policy
 from paceline_operator.autopilot.window import Latency, Window
 from paceline_operator.simulator.autopilot_controller import AutopilotController
@@ -119,6 +119,16 @@ def uncorrected(memory: Memory) -> Memory:
     return replace(memory, capacity_factor=1.0)
 
 
+def unlearned_bursts(memory: Memory) -> Memory:
+    """Every surge is answered at once, however short the last ones were."""
+    return replace(memory, bursts=Bursts())
+
+
+def unregretting(memory: Memory) -> Memory:
+    """A scale-in that was taken back may be made again."""
+    return replace(memory, regret=None)
+
+
 def _without_latencies(window: Window) -> Window:
     kept = {latency: h for latency, h in window.histograms.items() if latency not in FELT}
     return replace(window, histograms=kept, batch={}, slo={})
@@ -131,5 +141,7 @@ ABLATIONS: Mapping[str, Ablation] = {
     "ours-feedback-only": Ablation(sees=unmodelled),
     "ours-without-trim": Ablation(keeps=untrimmed),
     "ours-without-correction": Ablation(keeps=uncorrected),
+    "ours-without-bursts": Ablation(keeps=unlearned_bursts),
+    "ours-without-regret": Ablation(keeps=unregretting),
 }
 """Those that need nothing but the policy; `with_replicas` and `with_profile` need a figure."""

@@ -17,7 +17,7 @@ from bench.conformance.policies.ablations import (
 )
 from paceline_operator.api.v1alpha1 import Mode
 from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.memory import Bursts, Memory, Regret
 from paceline_operator.autopilot.window import Latency, SloCounts, slo_key
 from tests.bench.conformance.policies.observed import fleet, histogram, learned, pod
 from tests.operator.autopilot.build import TTFT, auto
@@ -57,7 +57,7 @@ def test_the_whole_law_answers_late_first_tokens_and_feed_forward_does_not() -> 
     whole = Ablated(auto(itl_ms=None, tuning_mode=Mode.OFF), Ablation())
     blind = Ablated(auto(itl_ms=None, tuning_mode=Mode.OFF), ABLATIONS["ours-feed-forward-only"])
     seen = late_fleet()
-    assert whole.decide(seen, 1000.0).replicas == 3
+    assert whole.decide(seen, 1000.0).replicas == 4
     assert blind.decide(seen, 1000.0).replicas is None
 
 
@@ -69,13 +69,29 @@ def test_switches_of_the_policy() -> None:
     assert with_profile("llama-3-8b-a100")(policy).profile == "llama-3-8b-a100"
 
 
-@pytest.mark.parametrize("name", ["ours-without-trim", "ours-without-correction"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ours-without-trim",
+        "ours-without-correction",
+        "ours-without-bursts",
+        "ours-without-regret",
+    ],
+)
 def test_what_was_learned_by_feedback_is_forgotten(name: str) -> None:
-    learnt = Memory(margin=0.3, capacity_factor=0.5, proven_budget=512)
+    learnt = Memory(
+        margin=0.3,
+        capacity_factor=0.5,
+        proven_budget=512,
+        bursts=Bursts(lasted_s=30.0),
+        regret=Regret(at_s=900.0, replicas=4, rps=2.0),
+    )
     kept = ABLATIONS[name].keeps(learnt)
     assert kept.proven_budget == 512
     assert (kept.margin == 0.10) is (name == "ours-without-trim")
     assert (kept.capacity_factor == 1.0) is (name == "ours-without-correction")
+    assert (kept.bursts == Bursts()) is (name == "ours-without-bursts")
+    assert (kept.regret is None) is (name == "ours-without-regret")
 
 
 def test_memory_is_forgotten_after_each_tick() -> None:
