@@ -1,10 +1,20 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.recommendation import MOST_KEPT, peak, recorded
+from paceline_operator.autopilot.memory import Memory, Return
+from paceline_operator.autopilot.recommendation import (
+    MOST_KEPT,
+    MOST_WINDOWS,
+    RETURN_LASTS_S,
+    TURN_S,
+    down_window_s,
+    of_scale_out,
+    peak,
+    recorded,
+)
 from paceline_operator.autopilot.situation import understand
 from tests.operator.autopilot.build import auto, fleet, window
 
@@ -58,3 +68,32 @@ def test_the_record_stays_short_and_its_peak_is_never_too_low(wanted: list[int])
         assert peak(memory) >= max(in_window)
         assert len(memory.recommended) <= MOST_KEPT
         assert memory.recommended[-1].replicas <= peak(memory)
+
+
+@pytest.mark.parametrize(
+    ("gone_s", "known_s", "window_s"),
+    [
+        (150.0, None, 450.0),  # five minutes, and as long as replicas were missed
+        (150.0, 450.0, 600.0),  # again: longer again
+        (150.0, 1190.0, MOST_WINDOWS * 300.0),
+        (TURN_S, None, None),  # gone for so long they were not needed
+        (TURN_S, 450.0, 450.0),
+    ],
+)
+def test_a_load_that_comes_back_makes_the_window_longer(
+    gone_s: float, known_s: float | None, window_s: float | None
+) -> None:
+    returned = None if known_s is None else Return(at_s=NOW - 900, window_s=known_s)
+    memory = Memory(scaled_in_at_s=NOW - gone_s, returned=returned)
+    s = understand(auto(down_window_s=300.0), fleet(now_s=NOW), memory, NOW)
+    found = of_scale_out(s)
+    assert (found and found.window_s) == window_s
+
+
+@pytest.mark.parametrize(("ago_s", "window_s"), [(60.0, 700.0), (RETURN_LASTS_S, 300.0)])
+def test_for_an_hour(ago_s: float, window_s: float) -> None:
+    memory = Memory(returned=Return(at_s=NOW - ago_s, window_s=700.0))
+    s = understand(auto(down_window_s=300.0), fleet(now_s=NOW), memory, NOW)
+    assert down_window_s(s) == window_s
+    longer = understand(auto(down_window_s=900.0), fleet(now_s=NOW), memory, NOW)
+    assert down_window_s(longer) == 900.0

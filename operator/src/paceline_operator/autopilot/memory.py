@@ -118,6 +118,19 @@ class Regret:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    """A load that came back soon after replicas had gone.
+
+    Attributes:
+        at_s: When.
+        window_s: Down window that would have kept them.
+    """
+
+    at_s: float
+    window_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bursts:
     """Surges of the load: the one that is, and how long those lasted that were none for replicas.
 
@@ -217,6 +230,7 @@ class Memory:
         scaled_in_from: Replicas before it.
         scaled_in_rps: Load expected then.
         regret: The last scale-in that was taken back, None where none was.
+        returned: The last load that came back soon after a scale-in, None where none did.
         recommended: Peaks of the recommendations in the down window, newest last.
         recommending_since_s: Beginning of the unbroken record of recommendations.
         cold_starts_s: Last measured cold starts.
@@ -269,6 +283,7 @@ class Memory:
     scaled_in_from: int = 0
     scaled_in_rps: float = 0.0
     regret: Regret | None = None
+    returned: Return | None = None
     recommended: tuple[Recommendation, ...] = ()
     recommending_since_s: float | None = None
     cold_starts_s: tuple[float, ...] = ()

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paceline_operator.autopilot.memory import Memory, Recommendation
+from paceline_operator.autopilot.memory import Memory, Recommendation, Return
 from paceline_operator.autopilot.situation import Situation
 
 COLD_STARTS = 2.0
+TURN_S = 600.0
+"""Replicas that come back sooner need not have gone."""
+MOST_WINDOWS = 4.0
+"""Longest window, in times the usual one."""
+RETURN_LASTS_S = 3600.0
 LONGEST_GAP_S = 60.0
 LEAST_SEEN_S = 60.0
 MOST_KEPT = 64
@@ -15,8 +20,26 @@ MOST_KEPT = 64
 
 
 def down_window_s(s: Situation) -> float:
-    """How long a recommendation counts: never shorter than two cold starts."""
+    """How long a recommendation counts: never shorter than two cold starts.
+
+    Longer where the load came back lately, so that its tides do not make replicas come and go.
+    """
+    known = s.memory.returned
+    is_fresh = known is not None and s.now_s - known.at_s < RETURN_LASTS_S
+    return max(_least_s(s), known.window_s if known is not None and is_fresh else 0.0)
+
+
+def _least_s(s: Situation) -> float:
     return max(s.policy.down_window_s, COLD_STARTS * s.cold_start_s)
+
+
+def of_scale_out(s: Situation) -> Return | None:
+    """What is known of loads that come back, when replicas go up now."""
+    gone_s = s.now_s - s.memory.scaled_in_at_s
+    if gone_s >= TURN_S:
+        return s.memory.returned
+    window_s = min(MOST_WINDOWS * _least_s(s), down_window_s(s) + gone_s)
+    return Return(at_s=s.now_s, window_s=window_s)
 
 
 def recorded(s: Situation, memory: Memory, replicas: int) -> Memory:

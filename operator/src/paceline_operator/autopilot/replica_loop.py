@@ -9,6 +9,7 @@ from paceline_operator.autopilot import (
     figures,
     hit_shares,
     phrases,
+    recommendation,
     regret,
     replica_account,
     replica_limits,
@@ -137,6 +138,7 @@ def _out(s: Situation, found: Need, wanted: int) -> Move:
         scaled_out_at_s=s.now_s,
         scaled_out_from=start,
         regret=regret.of_scale_out(s, after),
+        returned=recommendation.of_scale_out(s),
     )
     text = f"Replicas {now} -> {after}: {found.message}"
     return _move(s, after, found.reason, text, guard=guard, memory=memory)
