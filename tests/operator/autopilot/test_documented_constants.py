@@ -154,10 +154,9 @@ SAID = {
     "drain": f"backlog / max({seconds(pending.SHORTEST_DRAIN_S)}, 2 C)",
     "known": f"missed for {seconds(replica_feedback._KNOWN_WINDOW_S)} "
     f"({seconds(replica_feedback._QUIET_WINDOW_S)} while",
-    "returns": f"replicas back within {seconds(recommendation.TURN_S)}: the down window grows by as "
+    "returns": f"back within {seconds(recommendation.TURN_S)}: the down window grows by as "
     f"long as they were gone, up to {recommendation.MOST_WINDOWS:g} times",
-    "returns last": "once an hour has passed without"
-    f"{'' if recommendation.RETURN_LASTS_S == 3600 else '!'}",
+    "returns last": f"once an hour{'' if recommendation.RETURN_LASTS_S == 3600 else '!'} has",
     "hits": f"in the last {seconds(hit_shares.REMEMBERED_S)} (each over "
     f"{seconds(hit_shares.MEASURED_S)}, once it had served as it was for "
     f"{seconds(hit_shares.WARM_S)}, of {hit_shares.LEAST_REQUESTS:g} requests",
