@@ -23,7 +23,7 @@ STEP_SIGMAS = 5.0
 SURGE_SIGMAS = 3.0
 FALL_SIGMAS = 3.0
 LINE_SIGMAS = 3.0
-NOISE_SIGMAS = 1.0
+NOISE_SIGMAS = 0.5
 MOST_CARRIED = 1.25
 YOUNG_S = 120.0
 """While less was measured, every stretch counts only for what it proves."""
