@@ -14,8 +14,8 @@ from bench.conformance.cell import Cell, Score
 
 _DIGEST_LENGTH = 16
 _COLUMNS = tuple(field.name for field in fields(Score))
+_MAY_LACK = "recovery_s"
 _HEAD = ("cell", "evidence", *_COLUMNS)
-_DIGITS = 6
 
 
 class LedgerError(ValueError):
@@ -52,6 +52,7 @@ class CellLedger:
 
     def save(self) -> None:
         """Writes the file; whole or not at all."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         beside = self._path.with_suffix(".part")
         with beside.open("w", newline="") as file:
             rows = csv.writer(file, lineterminator="\n")
@@ -66,7 +67,7 @@ class CellLedger:
 def _text(value: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else str(value)
+    return repr(value)
 
 
 def _read(path: Path) -> dict[str, tuple[str, Score]]:
@@ -81,9 +82,11 @@ def _read(path: Path) -> dict[str, tuple[str, Score]]:
     return found
 
 
-def _value(name: str, text: str) -> float | None:
-    if not text:
+def _value(name: str, text: str | None) -> float | None:
+    if not text and name == _MAY_LACK:
         return None
+    if text is None:
+        raise KeyError(name)
     return int(text) if name in _COUNTS else float(text)
 
 

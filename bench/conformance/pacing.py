@@ -37,6 +37,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 PACED = "ours-paced"
 COLD_START_S = 120.0
 SEED = 1
+NOISE_SEED = 1_000_003
 STRETCHES = (
     "step:900-1800",
     "burst:300-1200",
@@ -65,7 +66,10 @@ def _score(policy: str, case: LoadCase, tuning: Tuning, noise: float) -> Score:
     started_s = time.monotonic()
     fleet = fleet_config(case, COLD_START_S, initial_replicas=tuning.first_replicas, budget=None)
     engine = replace(
-        fleet.engine, step_noise=StepNoise(decode=noise, prefill=noise), generators=Random
+        fleet.engine,
+        step_noise=StepNoise(decode=noise, prefill=noise),
+        generators=Random,
+        noise_seed=NOISE_SEED,
     )
     contest = Contest(case=case, tuning=tuning, cold_start_s=COLD_START_S, seed=SEED)
     result = simulate(

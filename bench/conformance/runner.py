@@ -19,6 +19,7 @@ from bench.conformance.contestants import OURS
 from bench.conformance.load_case import LoadCase
 from bench.conformance.loads import loads
 from bench.conformance.run_cell import run_cell
+from bench.conformance.trace_loads import RECIPES, trace_name
 from bench.conformance.tuning import Tuning
 
 Told = Callable[[Cell, Score], None]
@@ -119,13 +120,19 @@ class Runner:
         of_trace = "" if case.trace is None else _digest_of_file(case.trace)
         known = asdict(tuning)
         used = {key: value for key, value in known.items() if key not in ("settings", "best")}
-        text = f"{_code(cell.policy)}\0{of_trace}\0{case.service}\0{sorted(used.items())}"
+        code = _code(cell.policy, is_sized=_is_guessed(case))
+        text = f"{code}\0{of_trace}\0{case.service}\0{sorted(used.items())}"
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _code(policy: str) -> str:
-    """Of the world, and of the law only where it is the product's."""
-    return digest(*_WORLD) if policy in OURS else digest(*_WORLD, without=_LAW)
+def _is_guessed(case: LoadCase) -> bool:
+    """Whether the product's own model has said how many copies of a trace there are."""
+    return case.trace is not None and trace_name(case.trace) not in RECIPES
+
+
+def _code(policy: str, *, is_sized: bool = False) -> str:
+    """Of the world, and of the law only where it is the product's, or has sized the load."""
+    return digest(*_WORLD) if policy in OURS or is_sized else digest(*_WORLD, without=_LAW)
 
 
 @cache

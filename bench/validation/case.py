@@ -80,6 +80,7 @@ class Case:
             block_size=BLOCK_SIZE,
             step_noise=profile.step_noise,
             generators=Random,
+            noise_seed=1_000_003,
         )
 
 

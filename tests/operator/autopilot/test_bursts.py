@@ -17,7 +17,7 @@ from paceline_operator.autopilot.bursts import (
     noted,
 )
 from paceline_operator.autopilot.demand import Demand
-from paceline_operator.autopilot.error_budget import BUCKET_S
+from paceline_operator.autopilot.error_budget import BUCKET_S, HOUR_S
 from paceline_operator.autopilot.memory import Bursts, Memory, Misses
 from paceline_operator.autopilot.situation import Situation, understand
 from paceline_operator.autopilot.window import slo_key
@@ -84,17 +84,23 @@ def test_one_that_costs_too_much_to_wait_for_is_none_that_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("missed", "since_s", "waits"),
+    ("missed", "seen_s", "waits"),
     [(60.0, TOLD_S, False), (40.0, TOLD_S, True), (60.0, TOLD_S - BUCKET_S, True)],
 )
+@pytest.mark.parametrize("idle_s", [0.0, 4 * HOUR_S])
 def test_nobody_waits_once_an_hour_has_used_up_what_may_be_missed(
-    missed: float, since_s: float, waits: bool
+    missed: float, seen_s: float, idle_s: float, waits: bool
 ) -> None:
-    now_s = 10 * BUCKET_S
+    """Samples of at least half of it tell; hours of before do not."""
+    now_s = 60 * BUCKET_S
     memory = played(Memory(), *SHORT, (now_s, True, 9))
-    first = int((now_s - since_s) // BUCKET_S)
+    memory = replace(memory, bursts=replace(memory.bursts, lasted_s=35.0, lasted_at_s=now_s - 60))
+    count, idle = int(seen_s // BUCKET_S), int(idle_s // BUCKET_S)
     record = Misses(
-        objective=slo_key(TTFT, "TTFT", 1000), first=first, missed=(missed,), total=(1000.0,)
+        objective=slo_key(TTFT, "TTFT", 1000),
+        first=60 - count - idle + 1,
+        missed=(*(0.0,) * idle, *(missed,) * count),
+        total=(*(0.0,) * idle, *(1000.0,) * count),
     )
     found = confirmed_at_s(at(now_s, replace(memory, misses=(record,))))
     assert (found is not None) is waits

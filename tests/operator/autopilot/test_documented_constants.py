@@ -155,13 +155,16 @@ SAID = {
     "known": f"missed for {seconds(replica_feedback._KNOWN_WINDOW_S)} "
     f"({seconds(replica_feedback._QUIET_WINDOW_S)} while",
     "noise": f"plus {demand.NOISE_SIGMAS} \N{GREEK SMALL LETTER SIGMA} over that horizon",
-    "returns": f"back within {seconds(recommendation.TURN_S)}: the down window grows by as "
+    "returns": f"back within {seconds(regret.TURN_S)}: the down window grows by as "
     f"long as they were gone, up to {recommendation.MOST_WINDOWS:g} times",
     "returns last": f"once an hour{'' if recommendation.RETURN_LASTS_S == 3600 else '!'} has",
     "hits": f"in the last {seconds(hit_shares.REMEMBERED_S)} (each over "
     f"{seconds(hit_shares.MEASURED_S)}, once it had served as it was for "
     f"{seconds(hit_shares.WARM_S)}, of {hit_shares.LEAST_REQUESTS:g} requests",
     "other hits": f"finds {hit_shares.OTHERS} more or less",
+    "sizes": f"less than {hit_shares.APART} times say nothing, {hit_shares.DOUBT} is added",
+    "longer": f"with {workload._LEAST_REQUESTS:g} ends at least",
+    "longest": f"requests that ended, {workload._MOST_LONGER:g} times that mean at most",
     "hit rounds": f"in {replica_need.HIT_ROUNDS} rounds at most",
     "late times": f"min({replica_feedback.MOST_TIMES:g}, (late / aim)^(1 / "
     f"{capacity_evidence.GROWTH}))",

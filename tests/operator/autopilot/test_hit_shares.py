@@ -60,17 +60,22 @@ def test_caches_that_are_not_warm_yet_teach_nothing() -> None:
     assert noted(moved).hit_shares == ()
 
 
+# b of (2, 0.7) and (4, 0.6): 0.025 / (0.03125 + 0.01), 1 / N being 0.125 from their mean.
+B = 0.0125 / (0.03125 + 0.01)
+
+
 @pytest.mark.parametrize(
     ("known", "replicas", "expected"),
     [
         ((), 2, 0.6),  # nobody knows: the same
         ((at(4, 0.6),), 2, 0.6),
         ((at(2, 0.7), at(4, 0.6)), 4, 0.6),
-        ((at(2, 0.7), at(4, 0.6)), 2, 0.7),  # a + b / N with b = 0.4
-        ((at(2, 0.7), at(4, 0.6)), 8, 0.55),
-        ((at(2, 0.7), at(4, 0.6)), 1, 0.9),
+        ((at(2, 0.7), at(4, 0.6)), 2, 0.6 + B / 4),
+        ((at(2, 0.7), at(4, 0.6)), 8, 0.6 - B / 8),
+        ((at(2, 0.7), at(4, 0.6)), 1, 0.7),  # never more than some fleet found
         ((at(2, 0.5), at(4, 0.6)), 2, 0.6),  # more replicas never find more
-        ((at(1, 0.95), at(4, 0.1)), 1, 0.95),
+        ((at(5, 0.5), at(4, 0.6)), 8, 0.6 - 0.0025 / (0.00125 + 0.01) / 8),
+        ((at(9, 0.5), at(8, 0.6)), 2, 0.6),  # sizes next to each other say nothing
         ((at(2, 0.7, REMEMBERED_S), at(4, 0.6)), 2, 0.6),  # long ago
     ],
 )
@@ -78,6 +83,36 @@ def test_other_sizes_find_what_lies_on_the_line(
     known: tuple[HitShare, ...], replicas: int, expected: float
 ) -> None:
     assert share_with(finding(0.6, *known), replicas) == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_was_measured_counts_for_the_size_that_it_was_measured_of() -> None:
+    """Minutes after a scale-in from 4 to 2 what is seen is what 4 found."""
+    s = finding(0.6, at(2, 0.7, 900.0), at(4, 0.6, 60.0), pods=2)
+    lately = replace(s, memory=replace(s.memory, scaled_in_at_s=NOW - 60))
+    assert share_with(lately, 4) == pytest.approx(0.6)
+    assert share_with(lately, 2) == pytest.approx(0.6 + B / 4)
+
+
+@pytest.mark.parametrize("every_s", [5.0, 5.03, 5.15, 10.02, 15.05])
+def test_slices_need_not_fit_into_the_time_a_fleet_must_have_served(every_s: float) -> None:
+    s = finding(0.6)
+    count = int(300 / every_s)
+    slices = tuple(
+        replace(
+            s.fleet.slices[0],
+            start_s=NOW - every_s * (n + 1),
+            end_s=NOW - every_s * n,
+        )
+        for n in reversed(range(count))
+    )
+    seen = replace(s, fleet=replace(s.fleet, slices=slices))
+    assert [each.share for each in noted(seen).hit_shares] == [0.6]
+
+
+def test_a_fleet_that_lacks_a_pod_is_none_of_that_size() -> None:
+    s = finding(0.6)
+    lacking = replace(s, fleet=replace(s.fleet, pods=s.fleet.pods[1:]))
+    assert noted(lacking).hit_shares == ()
 
 
 @given(

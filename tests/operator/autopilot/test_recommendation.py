@@ -9,12 +9,12 @@ from paceline_operator.autopilot.recommendation import (
     MOST_KEPT,
     MOST_WINDOWS,
     RETURN_LASTS_S,
-    TURN_S,
     down_window_s,
     of_scale_out,
     peak,
     recorded,
 )
+from paceline_operator.autopilot.regret import TURN_S
 from paceline_operator.autopilot.situation import understand
 from tests.operator.autopilot.build import auto, fleet, window
 
@@ -84,7 +84,7 @@ def test_a_load_that_comes_back_makes_the_window_longer(
     gone_s: float, known_s: float | None, window_s: float | None
 ) -> None:
     returned = None if known_s is None else Return(at_s=NOW - 900, window_s=known_s)
-    memory = Memory(scaled_in_at_s=NOW - gone_s, returned=returned)
+    memory = Memory(scaled_in_at_s=NOW - gone_s, scaled_in_from=3, returned=returned)
     s = understand(auto(down_window_s=300.0), fleet(now_s=NOW), memory, NOW)
     found = of_scale_out(s)
     assert (found and found.window_s) == window_s
@@ -97,3 +97,22 @@ def test_for_an_hour(ago_s: float, window_s: float) -> None:
     assert down_window_s(s) == window_s
     longer = understand(auto(down_window_s=900.0), fleet(now_s=NOW), memory, NOW)
     assert down_window_s(longer) == 900.0
+
+
+def test_of_each_scale_in_the_first_way_back_counts() -> None:
+    first = Return(at_s=NOW - 60, window_s=450.0)
+    memory = Memory(scaled_in_at_s=NOW - 210, scaled_in_from=3, returned=first)
+    s = understand(auto(down_window_s=300.0), fleet(now_s=NOW), memory, NOW)
+    assert of_scale_out(s) == first
+
+
+def test_what_somebody_else_took_away_is_no_load_that_comes_back() -> None:
+    memory = Memory(scaled_in_at_s=NOW - 60, scaled_in_from=0)
+    s = understand(auto(down_window_s=300.0), fleet(now_s=NOW), memory, NOW)
+    assert of_scale_out(s) is None
+
+
+def test_a_shorter_window_in_the_spec_shortens_a_grown_one() -> None:
+    memory = Memory(returned=Return(at_s=NOW - 60, window_s=1200.0))
+    s = understand(auto(down_window_s=60.0), fleet(now_s=NOW), memory, NOW)
+    assert down_window_s(s) == MOST_WINDOWS * 60.0

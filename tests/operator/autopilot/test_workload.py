@@ -68,27 +68,46 @@ def test_a_handful_of_requests_is_no_change() -> None:
     assert found.requests == pytest.approx(60 * 2.5)
 
 
+def answered(made: float, *, ends: float = 10.0, ended: float = 10.0, cuts: int = 60) -> float:
+    """Mean answer where those that ended had 400 tokens, and so many were made for each end."""
+    histogram = Histogram(EDGES, (0.0, ended, 0.0, 0.0, 0.0), 400.0 * ended)
+    slices = tuple(
+        replace(
+            each,
+            histograms={**each.histograms, Latency.GENERATION_TOKENS: histogram},
+            counters={
+                **each.counters,
+                Counter.GENERATION_TOKENS: ends * made,
+                Counter.REQUESTS_FINISHED: ends,
+            },
+        )
+        for each in (cut(n, 400.0, 0.0, 8.0) for n in range(cuts))
+    )
+    return observe(fleet(slices=slices)).output_mean
+
+
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
         (400.0, 400.0),  # as many tokens as the answers that ended have: a steady state
-        (900.0, 900.0),  # long ones have begun, none of which has ended yet
+        (700.0, 700.0),  # long ones have begun, none of which has ended yet
+        (2000.0, 800.0),  # that much longer nobody takes them to be
         (100.0, 400.0),  # a load that has gone: what ends was made before
         (0.0, 400.0),  # an engine that does not count them
     ],
 )
 def test_answers_that_still_run_make_them_longer(made: float, expected: float) -> None:
-    cuts = (cut(n, 400.0, 0.0, 8.0) for n in range(60))
-    ended = Histogram(EDGES, (0.0, 10.0, 0.0, 0.0, 0.0), 4000.0)
-    slices = tuple(
-        replace(
-            each,
-            histograms={**each.histograms, Latency.GENERATION_TOKENS: ended},
-            counters={**each.counters, Counter.GENERATION_TOKENS: 10.0 * made},
-        )
-        for each in cuts
-    )
-    assert observe(fleet(slices=slices)).output_mean == pytest.approx(expected)
+    assert answered(made) == pytest.approx(expected)
+
+
+def test_those_who_left_before_the_end_make_answers_no_longer() -> None:
+    """Half of the callers leave after 200 tokens of 400."""
+    assert answered(300.0, ends=20.0, ended=10.0) == pytest.approx(400.0)
+
+
+def test_a_handful_of_ends_says_nothing_of_what_still_runs() -> None:
+    assert answered(700.0, ends=6.0, ended=6.0, cuts=3) == pytest.approx(400.0)
+    assert answered(700.0, ends=7.0, ended=7.0, cuts=3) == pytest.approx(700.0)
 
 
 def shaped(**more: float) -> Memory:

@@ -244,7 +244,7 @@ def test_a_decision_about_replicas(moment: str, request: pytest.FixtureRequest) 
     needed = max(1, ceil((f["forecastRps"] + f["backlogRps"]) / f["capacityRps"] + lacking))
     assert f["neededReplicas"] == needed
     waiting = max(f["waitingTokens"] / f["promptTokensMean"], f["waitingRequests"])
-    holds_rps = f["modelReplicaRps"] * f["servingPods"]
+    holds_rps = f["servingReplicaRps"] * f["servingPods"]
     queue = f["ttftTargetMs"] / 1e3 * holds_rps
     cleared = max(0.0, holds_rps - f["offeredRps"]) * f["coldStartS"]
     backlog_rps = max(0.0, waiting - queue - cleared) / max(30.0, 2 * f["coldStartS"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paceline_operator.api.v1alpha1 import SloMetric
-from paceline_operator.autopilot.error_budget import BUCKET_S, HOUR_S, burn
+from paceline_operator.autopilot.error_budget import HOUR_S, burn, seen_s
 from paceline_operator.autopilot.memory import Bursts, Memory
 from paceline_operator.autopilot.situation import Situation
 
@@ -69,8 +69,8 @@ def _is_known(known: Bursts, now_s: float) -> bool:
 
 def _is_spent(s: Situation) -> bool:
     """Whether the last hour has used up what may be missed: nothing is left to wait with."""
-    if not s.memory.misses or s.now_s - BUCKET_S * min(e.first for e in s.memory.misses) < TOLD_S:
-        return False
-    objectives = s.policy.of_metric(SloMetric.TTFT, SloMetric.E2E)
-    burns = (burn(each, s.memory, s.now_s, HOUR_S) for each in objectives)
-    return any(each is not None and each > 1.0 for each in burns)
+    return any(
+        seen_s(each, s.memory, s.now_s, HOUR_S) >= TOLD_S
+        and (burn(each, s.memory, s.now_s, HOUR_S) or 0.0) > 1.0
+        for each in s.policy.of_metric(SloMetric.TTFT, SloMetric.E2E)
+    )

@@ -59,13 +59,26 @@ def _added(
 
 def burn(objective: Objective, memory: Memory, now_s: float, window_s: float) -> float | None:
     """Share missed over share allowed in the last `window_s`, None without samples."""
+    missed, totals = _lately(objective, memory, now_s, window_s)
+    total = sum(totals)
+    return sum(missed) / total / (1 - objective.share) if total else None
+
+
+def seen_s(objective: Objective, memory: Memory, now_s: float, window_s: float) -> float:
+    """How much of the last `window_s` has samples."""
+    return BUCKET_S * sum(total > 0 for total in _lately(objective, memory, now_s, window_s)[1])
+
+
+def _lately(
+    objective: Objective, memory: Memory, now_s: float, window_s: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Missed and all samples of each bucket of the last `window_s`."""
     record = next((each for each in memory.misses if each.objective == _key(objective)), None)
     if record is None:
-        return None
+        return (), ()
     oldest = int(now_s // BUCKET_S) - int(window_s / BUCKET_S) + 1
     skipped = max(0, oldest - record.first)
-    total = sum(record.total[skipped:])
-    return sum(record.missed[skipped:]) / total / (1 - objective.share) if total else None
+    return record.missed[skipped:], record.total[skipped:]
 
 
 def burning(

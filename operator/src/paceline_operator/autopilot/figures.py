@@ -89,6 +89,7 @@ def of_replicas(s: Situation, found: Need | None, limits: Limits, memory: Memory
     figures |= {
         "capacityRps": found.capacity_rps,
         "modelReplicaRps": found.model_rps,
+        "servingReplicaRps": s.capacity[0] if s.capacity else None,
         "provenReplicaRps": carried_rps(s),
         "capacityBound": found.bound.value if found.bound else None,
         "backlogRps": backlog_rps(s),

@@ -64,6 +64,7 @@ def _for_plant(memory: Memory, fleet: FleetObservation) -> Memory:
         refused_budget=0,
         failed_budget=0,
         capacity_factor=1.0,
+        hit_shares=(),
         cold_starts_s=(),
     )
 

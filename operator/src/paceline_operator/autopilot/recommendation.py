@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paceline_operator.autopilot.memory import Memory, Recommendation, Return
+from paceline_operator.autopilot.regret import TURN_S
 from paceline_operator.autopilot.situation import Situation
 
 COLD_STARTS = 2.0
-TURN_S = 600.0
-"""Replicas that come back sooner need not have gone."""
 MOST_WINDOWS = 4.0
 """Longest window, in times the usual one."""
 RETURN_LASTS_S = 3600.0
@@ -24,9 +23,10 @@ def down_window_s(s: Situation) -> float:
 
     Longer where the load came back lately, so that its tides do not make replicas come and go.
     """
-    known = s.memory.returned
-    is_fresh = known is not None and s.now_s - known.at_s < RETURN_LASTS_S
-    return max(_least_s(s), known.window_s if known is not None and is_fresh else 0.0)
+    known, least_s = s.memory.returned, _least_s(s)
+    if known is None or s.now_s - known.at_s >= RETURN_LASTS_S:
+        return least_s
+    return max(least_s, min(known.window_s, MOST_WINDOWS * least_s))
 
 
 def _least_s(s: Situation) -> float:
@@ -34,10 +34,14 @@ def _least_s(s: Situation) -> float:
 
 
 def of_scale_out(s: Situation) -> Return | None:
-    """What is known of loads that come back, when replicas go up now."""
-    gone_s = s.now_s - s.memory.scaled_in_at_s
-    if gone_s >= TURN_S:
-        return s.memory.returned
+    """What is known of loads that come back, when replicas go up now.
+
+    Of each scale-in the first way back counts; what somebody else took away does not.
+    """
+    known, gone_s = s.memory.returned, s.now_s - s.memory.scaled_in_at_s
+    is_counted = known is not None and known.at_s >= s.memory.scaled_in_at_s
+    if gone_s >= TURN_S or is_counted or not s.memory.scaled_in_from:
+        return known
     window_s = min(MOST_WINDOWS * _least_s(s), down_window_s(s) + gone_s)
     return Return(at_s=s.now_s, window_s=window_s)
 

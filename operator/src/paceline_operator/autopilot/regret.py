@@ -22,7 +22,8 @@ def of_scale_out(s: Situation, after: int) -> Regret | None:
     No more were needed than there were before: what goes beyond has another cause.
     """
     since_s, before_rps = s.now_s - s.memory.scaled_in_at_s, s.memory.scaled_in_rps
-    if since_s >= TURN_S or s.demand.forecast_rps > SAME_LOAD * before_rps:
+    is_own = s.memory.scaled_in_from > 0
+    if not is_own or since_s >= TURN_S or s.demand.forecast_rps > SAME_LOAD * before_rps:
         return s.memory.regret
     return Regret(at_s=s.now_s, replicas=min(after, s.memory.scaled_in_from), rps=before_rps)
 

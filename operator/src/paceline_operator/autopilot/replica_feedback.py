@@ -11,7 +11,7 @@ from paceline_operator.autopilot.arbitration import Cause
 from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
 from paceline_operator.autopilot.capacity_evidence import AIM, GROWTH
 from paceline_operator.autopilot.decision import Reason, SloMeasurement
-from paceline_operator.autopilot.pending import coming
+from paceline_operator.autopilot.pending import backlog_rps, coming
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
 
@@ -68,7 +68,9 @@ def _serve_no_more_than_when_squeezed(s: Situation) -> bool:
 
 def _for_late(s: Situation, one_more: int, *, is_settled: bool) -> Feedback | None:
     """As many as bring what is late to what is aimed at; one more at least where none come."""
-    times = _late_times(s)
+    # A queue from before makes all late, and without a model nothing is known to be steady.
+    is_steady = s.capacity is not None and not backlog_rps(s)
+    times = _late_times(s) if is_steady else 1.0
     proven = ceil(len(s.fleet.serving) * times)
     replicas = max(proven, one_more) if is_settled else proven
     if replicas < one_more:
@@ -86,7 +88,7 @@ def _late_times(s: Situation) -> float:
     """How many times what it should each replica carries, by what surely is late; 2 at most."""
     late = (
         (1.0 - _upper(s, found)) / (AIM * (1.0 - objective.share))
-        for objective, found in _ttft_measured(s)
+        for objective, found in _measured(s, SloMetric.TTFT)
     )
     return float(min(MOST_TIMES, max(1.0, max(late, default=1.0)) ** (1.0 / GROWTH)))
 
@@ -116,7 +118,10 @@ def _late_for_want_of_replicas(s: Situation) -> bool:
 
 def _surely_late(s: Situation) -> bool:
     """Whether late first tokens are more than arrivals that came in a cluster."""
-    return any(_upper(s, found) < objective.share for objective, found in _ttft_measured(s))
+    return any(
+        _upper(s, found) < objective.share
+        for objective, found in _measured(s, SloMetric.TTFT, SloMetric.E2E)
+    )
 
 
 def _upper(s: Situation, found: SloMeasurement) -> float:
@@ -124,14 +129,15 @@ def _upper(s: Situation, found: SloMeasurement) -> float:
 
     Requests of a cluster are late together: so many samples fewer there are.
     """
-    return wilson(found.attainment or 0.0, found.samples / s.demand.dispersion)[1]
+    share = found.attainment if found.high is None else found.high
+    return wilson(share or 0.0, found.samples / s.demand.dispersion)[1]
 
 
-def _ttft_measured(s: Situation) -> list[tuple[Objective, SloMeasurement]]:
+def _measured(s: Situation, *metrics: SloMetric) -> list[tuple[Objective, SloMeasurement]]:
     """Since the fleet serves as it does now; those without a sample left out."""
     measured = [
         (objective, measure(objective, s.since_capacity))
-        for objective in s.policy.of_metric(SloMetric.TTFT, SloMetric.E2E)
+        for objective in s.policy.of_metric(*metrics)
     ]
     return [(objective, found) for objective, found in measured if found.attainment is not None]
 

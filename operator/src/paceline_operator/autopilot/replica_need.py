@@ -16,7 +16,7 @@ from paceline_operator.autopilot.situation import Situation
 
 DOWN_INFLATION = 1.1
 LEAST_RPS = 0.001
-HIT_ROUNDS = 3
+HIT_ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,16 +151,20 @@ def _of_that_many(s: Situation, rps: float) -> _Each:
 
 
 def _one_of(s: Situation, replicas: int, carried: float) -> _Each:
+    """One of so many; of as many as serve where the model says nothing of so many."""
     now_rps, bound = s.capacity or (0.0, None)
     measured, found = s.plant.workload.hit_rate, share_with(s, replicas)
+    now = _Each(model_rps=now_rps, bound=bound, hit_share=measured, rps=max(now_rps, carried))
     if found == measured:
-        return _Each(model_rps=now_rps, bound=bound, hit_share=measured, rps=max(now_rps, carried))
+        return now
     work = replace(s.plant.workload, hit_rate=found)
     then = replace(s, plant=replace(s.plant, workload=work))
     rps, bound = then.capacity_at(s.capacity_budget or 0)
+    if rps <= LEAST_RPS or then.attainable != s.attainable:
+        return now
     # What is carried now is carried with what is found now.
-    carried *= rps / now_rps if now_rps else 0.0
-    return _Each(model_rps=rps, bound=bound, hit_share=found, rps=max(rps, carried, LEAST_RPS))
+    carried *= min(1.0, rps / now_rps)
+    return _Each(model_rps=rps, bound=bound, hit_share=found, rps=max(rps, carried))
 
 
 def _unknown(now: int, reason: Reason, message: str) -> Need:

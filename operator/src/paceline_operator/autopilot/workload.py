@@ -19,6 +19,8 @@ _ENOUGH_REQUESTS = 100.0
 """Fewer say little of the longest prompts, which decide."""
 _REMEMBERED_S = 900.0
 _ENOUGH_FINISHED = 5
+_MOST_LONGER = 2.0
+"""How many times as long as those that ended answers are taken to be at most."""
 _TOKENS_ASSUMED = 128.0
 
 
@@ -184,9 +186,12 @@ def _output_mean(window: Window, usual: Window) -> float:
     ended = window.histogram(Latency.GENERATION_TOKENS)
     if ended.samples < _ENOUGH_FINISHED:
         return max(_TOKENS_ASSUMED, ended.mean)
-    if window is not usual:
+    # Tokens of those who left before the end were made too.
+    ends = max(ended.samples, window.count(Counter.REQUESTS_FINISHED))
+    if window is not usual or ends < _LEAST_REQUESTS:
         return max(1.0, ended.mean)
-    return max(1.0, ended.mean, window.count(Counter.GENERATION_TOKENS) / ended.samples)
+    likely = window.count(Counter.GENERATION_TOKENS) / ends
+    return max(1.0, ended.mean, min(likely, _MOST_LONGER * ended.mean))
 
 
 def _hit_rate(window: Window) -> float:

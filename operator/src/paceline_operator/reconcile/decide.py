@@ -196,7 +196,7 @@ def _target(base: Plan, tick: Tick | None) -> int | None:
 
 def _disturbed(memory: Memory, now_s: float) -> Memory:
     """The memory after someone else's write: cool-downs begin as after a move of our own."""
-    return replace(memory, scaled_in_at_s=now_s, scaled_out_at_s=now_s)
+    return replace(memory, scaled_in_at_s=now_s, scaled_in_from=0, scaled_out_at_s=now_s)
 
 
 def _moves(seen: Observed, plan: Plan) -> scale_in.Moves:

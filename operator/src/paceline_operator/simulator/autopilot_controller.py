@@ -48,7 +48,9 @@ class AutopilotController:
 
     def disturbed(self, now_s: float) -> None:
         """Somebody else wrote replicas: cool-downs begin as after a move of its own."""
-        self.memory = replace(self.memory, scaled_in_at_s=now_s, scaled_out_at_s=now_s)
+        self.memory = replace(
+            self.memory, scaled_in_at_s=now_s, scaled_in_from=0, scaled_out_at_s=now_s
+        )
 
     def restarted(self) -> None:
         """Another process goes on, from what the status keeps."""
