@@ -155,7 +155,7 @@ SAID = {
     "known": f"missed for {seconds(replica_feedback._KNOWN_WINDOW_S)} "
     f"({seconds(replica_feedback._QUIET_WINDOW_S)} while",
     "noise": f"plus {demand.NOISE_SIGMAS} \N{GREEK SMALL LETTER SIGMA} over that horizon",
-    "returns": f"back within {seconds(regret.TURN_S)}: the down window grows by as "
+    "returns": f"back within {seconds(recommendation.RETURN_S)}: the down window grows by as "
     f"long as they were gone, up to {recommendation.MOST_WINDOWS:g} times",
     "returns last": f"once an hour{'' if recommendation.RETURN_LASTS_S == 3600 else '!'} has",
     "hits": f"in the last {seconds(hit_shares.REMEMBERED_S)} (each over "

@@ -9,12 +9,12 @@ from paceline_operator.autopilot.recommendation import (
     MOST_KEPT,
     MOST_WINDOWS,
     RETURN_LASTS_S,
+    RETURN_S,
     down_window_s,
     of_scale_out,
     peak,
     recorded,
 )
-from paceline_operator.autopilot.regret import TURN_S
 from paceline_operator.autopilot.situation import understand
 from tests.operator.autopilot.build import auto, fleet, window
 
@@ -76,8 +76,8 @@ def test_the_record_stays_short_and_its_peak_is_never_too_low(wanted: list[int])
         (150.0, None, 450.0),  # five minutes, and as long as replicas were missed
         (150.0, 450.0, 600.0),  # again: longer again
         (150.0, 1190.0, MOST_WINDOWS * 300.0),
-        (TURN_S, None, None),  # gone for so long they were not needed
-        (TURN_S, 450.0, 450.0),
+        (RETURN_S, None, None),  # gone for so long they were not needed
+        (RETURN_S, 450.0, 450.0),
     ],
 )
 def test_a_load_that_comes_back_makes_the_window_longer(

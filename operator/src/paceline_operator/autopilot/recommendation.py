@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paceline_operator.autopilot.memory import Memory, Recommendation, Return
-from paceline_operator.autopilot.regret import TURN_S
 from paceline_operator.autopilot.situation import Situation
 
 COLD_STARTS = 2.0
+RETURN_S = 300.0
+"""Replicas that come back sooner need not have gone."""
 MOST_WINDOWS = 4.0
 """Longest window, in times the usual one."""
 RETURN_LASTS_S = 3600.0
@@ -40,7 +41,7 @@ def of_scale_out(s: Situation) -> Return | None:
     """
     known, gone_s = s.memory.returned, s.now_s - s.memory.scaled_in_at_s
     is_counted = known is not None and known.at_s >= s.memory.scaled_in_at_s
-    if gone_s >= TURN_S or is_counted or not s.memory.scaled_in_from:
+    if gone_s >= RETURN_S or is_counted or not s.memory.scaled_in_from:
         return known
     window_s = min(MOST_WINDOWS * _least_s(s), down_window_s(s) + gone_s)
     return Return(at_s=s.now_s, window_s=window_s)
