@@ -120,6 +120,8 @@ class Runner:
         of_trace = "" if case.trace is None else _digest_of_file(case.trace)
         known = asdict(tuning)
         used = {key: value for key, value in known.items() if key not in ("settings", "best")}
+        # Read from a file it comes in the order of letters, found anew in that of numbers.
+        used["headroom"] = dict(sorted(tuning.headroom.items(), key=lambda each: int(each[0])))
         code = _code(cell.policy, is_sized=_is_guessed(case))
         text = f"{code}\0{of_trace}\0{case.service}\0{sorted(used.items())}"
         return hashlib.sha256(text.encode()).hexdigest()

@@ -11,7 +11,7 @@ from bench.conformance.cell import Cell, Score
 from bench.conformance.cell_cache import CellCache
 from bench.conformance.code_digest import sources
 from bench.conformance.runner import Runner
-from bench.conformance.tuning import Tuning
+from bench.conformance.tuning import Tuning, load_tunings, save_tunings
 from tests.bench.conformance.test_bars import GOOD
 from tests.bench.conformance.tiny_case import tiny
 
@@ -53,6 +53,15 @@ def test_settings_of_others_do_not_matter(tmp_path: Path) -> None:
     counted(tmp_path).scores(CELLS, TUNINGS)
     again = counted(tmp_path)
     again.scores(CELLS, {"tiny": replace(TUNINGS["tiny"], settings={"hpa-cpu": 3})})
+    assert again.ran == []
+
+
+def test_what_hindsight_knows_is_the_same_once_it_was_read_from_its_file(tmp_path: Path) -> None:
+    found = replace(TUNINGS["tiny"], headroom={"30": 1.1, "120": 1.2, "300": 1.5})
+    counted(tmp_path / "cache").scores(CELLS, {"tiny": found})
+    save_tunings({"tiny": found}, tmp_path / "tuning.json")
+    again = counted(tmp_path / "cache")
+    again.scores(CELLS, load_tunings(tmp_path / "tuning.json"))
     assert again.ran == []
 
 
