@@ -372,7 +372,7 @@ def test_a_batch_tier_that_is_late_and_piles_up_moves_nothing() -> None:
 def test_no_replica_is_asked_for_while_ordered_ones_are_stuck() -> None:
     given_policy = auto(tuning_mode=Mode.OFF, max_replicas=20)
     more = scaled(given_policy, late_first_tokens(), rested())
-    assert (more.reason, more.after) == (Reason.TTFT_QUEUE, 6)
+    assert (more.reason, more.after) == (Reason.TTFT_QUEUE, 4)
     stuck = pod(9, ready=False, ready_since_s=None, created_s=NOW - 500)
     pods = (pod(1), pod(2), pod(3), stuck)
     decision = scaled(given_policy, late_first_tokens(pods=pods), rested())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from math import ceil
 
-import pytest
-
 from paceline_operator.autopilot.decision import Action, Knob, Reason
 from paceline_operator.autopilot.workload import observe
 from paceline_operator.domain.verdicts import Sight, slo_feasible
@@ -68,10 +66,6 @@ def test_scale_in_at_a_prefix_hit_rate_of_70_percent() -> None:
     assert run.result.cut == 0
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a scale-in just before the skew, replicas for it, and in again: twice in ten minutes",
-)
 def test_replicas_do_not_swing_behind_a_router_that_skews() -> None:
     service = Service(replicas=4, cold_start_s=60.0)
     load = chat(Constant(rps=1.4, duration_s=1700.0), lengths(1600, 20))

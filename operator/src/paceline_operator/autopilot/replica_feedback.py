@@ -16,7 +16,7 @@ from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
 
 MOST_TIMES = 2.0
-"""Most times the serving replicas that late first tokens alone ask for."""
+"""Most times the serving replicas, and those of the model, that late first tokens ask for."""
 _QUIET_WINDOW_S = 10.0
 _KNOWN_WINDOW_S = 45.0
 _BESIDE_EACH_OTHER = 1.5
@@ -41,40 +41,44 @@ class Feedback:
     late_times: float | None = None
 
 
-def feedback(s: Situation, *, feasible: bool) -> Feedback | None:
-    """What measured violations alone ask for; None where they ask for nothing."""
+def feedback(s: Situation, *, model: int | None, feasible: bool) -> Feedback | None:
+    """What measured violations alone ask for; None where they ask for nothing.
+
+    Args:
+        s: Now.
+        model: Replicas that the model asks for; None where it cannot say.
+        feasible: Whether the objectives can be met at all.
+    """
+    if coming(s) or len(s.fleet.serving) < s.fleet.desired_replicas:
+        return None  # more are ordered than serve: still more orders bring nothing
     one_more = s.fleet.desired_replicas + 1
-    is_coming = coming(s)
-    is_settled = not is_coming and len(s.fleet.serving) >= s.fleet.desired_replicas
-    if not (is_settled or is_coming):
-        return None  # what was ordered is stuck: still more orders bring nothing
     decode = Feedback(
         replicas=one_more, reason=Reason.ITL_DECODE_BOUND, message=_ONE_MORE_TO_DECODE
     )
     squeezed = s.memory.squeezed_seqs is not None
-    if is_settled and feasible and squeezed and _serve_no_more_than_when_squeezed(s):
+    if feasible and squeezed and _serve_no_more_than_when_squeezed(s):
         return decode
     if s.since_capacity.length_s < (_QUIET_WINDOW_S if s.capacity is None else _KNOWN_WINDOW_S):
         return None
-    is_decoding = s.cause is Cause.DECODE and s.stance.out_now
-    if is_settled and feasible and is_decoding and _fewer_rows_help(s):
+    if feasible and s.cause is Cause.DECODE and s.stance.out_now and _fewer_rows_help(s):
         return decode
-    return _for_late(s, one_more, is_settled=is_settled) if _late_for_want_of_replicas(s) else None
+    return _for_late(s, one_more, model) if _late_for_want_of_replicas(s) else None
 
 
 def _serve_no_more_than_when_squeezed(s: Situation) -> bool:
     return len(s.fleet.serving) <= s.memory.squeezed_replicas
 
 
-def _for_late(s: Situation, one_more: int, *, is_settled: bool) -> Feedback | None:
-    """As many as bring what is late to what is aimed at; one more at least where none come."""
+def _for_late(s: Situation, one_more: int, model: int | None) -> Feedback:
+    """As many as bring what is late to what is aimed at, one more at least.
+
+    Of many no more than some times what the model asks for: where more of them do not help, the
+    cause is another one, a router that skews for one.
+    """
     # A queue from before makes all late, and without a model nothing is known to be steady.
-    is_steady = s.capacity is not None and not backlog_rps(s)
-    times = _late_times(s) if is_steady else 1.0
+    times = 1.0 if model is None or backlog_rps(s) else _late_times(s)
     proven = ceil(len(s.fleet.serving) * times)
-    replicas = max(proven, one_more) if is_settled else proven
-    if replicas < one_more:
-        return None
+    replicas = max(one_more, min(proven, ceil(MOST_TIMES * (model or 0))))
     more = phrases.counted(replicas - s.fleet.desired_replicas, "more replica")
     return Feedback(
         replicas=replicas,

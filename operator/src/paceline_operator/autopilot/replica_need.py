@@ -55,7 +55,7 @@ class Need:
 def need(s: Situation, *, feasible: bool) -> Need:
     """What the fleet needs now."""
     base = _feed_forward(s)
-    extra = feedback(s, feasible=feasible)
+    extra = feedback(s, model=base.forecast, feasible=feasible)
     if extra is None or base.wanted >= extra.replicas:
         return base
     return replace(

@@ -57,7 +57,7 @@ def test_the_whole_law_answers_late_first_tokens_and_feed_forward_does_not() -> 
     whole = Ablated(auto(itl_ms=None, tuning_mode=Mode.OFF), Ablation())
     blind = Ablated(auto(itl_ms=None, tuning_mode=Mode.OFF), ABLATIONS["ours-feed-forward-only"])
     seen = late_fleet()
-    assert whole.decide(seen, 1000.0).replicas == 4
+    assert whole.decide(seen, 1000.0).replicas == 3
     assert blind.decide(seen, 1000.0).replicas is None
 
 
