@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.conformance.cell import Cell
+from bench.conformance.cell import Cell, Score
 from bench.conformance.cell_cache import CellCache
 from bench.conformance.cell_ledger import CellLedger, LedgerError
 from tests.bench.conformance.test_bars import CELL, GOOD
@@ -25,10 +25,10 @@ def kept(path: Path, *cells: Cell) -> CellLedger:
 
 
 @pytest.mark.parametrize("score", [GOOD, LATER, replace(GOOD, recovery_s=None)])
-def test_a_score_comes_back_as_it_was(tmp_path: Path, score: object) -> None:
+def test_a_score_comes_back_as_it_was(tmp_path: Path, score: Score) -> None:
     path = tmp_path / "cells.csv"
     ledger = CellLedger(path)
-    ledger.put(CELL, "code", score)  # type: ignore[arg-type]
+    ledger.put(CELL, "code", score)
     ledger.save()
     assert CellLedger(path).get(CELL, "code") == score
 

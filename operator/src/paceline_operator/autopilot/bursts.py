@@ -43,13 +43,12 @@ def noted(s: Situation, wanted: int) -> Memory:
         )
         return replace(s.memory, bursts=now)
     lasted_s = s.now_s - known.since_s
-    if lasted_s >= s.cold_start_s:
-        return replace(s.memory, bursts=replace(known, since_s=0.0, before=0))
-    if wanted > known.before:
+    is_over = wanted <= known.before
+    if not is_over and lasted_s < s.cold_start_s:
         return s.memory
-    before_s = known.lasted_s if _is_known(known, s.now_s) else 0.0
-    if lasted_s > max(WAITED_S, WAITED_SHARE * s.cold_start_s):
+    if lasted_s >= s.cold_start_s or lasted_s > max(WAITED_S, WAITED_SHARE * s.cold_start_s):
         return replace(s.memory, bursts=replace(known, since_s=0.0, before=0))
+    before_s = known.lasted_s if _is_known(known, s.now_s) else 0.0
     over = Bursts(lasted_s=max(lasted_s, before_s), lasted_at_s=s.now_s)
     return replace(s.memory, bursts=over)
 
