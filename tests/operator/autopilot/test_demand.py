@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from paceline_operator.autopilot.demand import Demand, forecast
 from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.memory import Minute
 from paceline_operator.autopilot.window import Counter, Window
 from paceline_operator.autopilot.workload import Workload
 from tests.operator.autopilot.build import fleet, window
@@ -60,6 +62,22 @@ def test_a_ramp_is_carried_on() -> None:
     # The line is at 27.8 now and at 29.6 in half a minute, give or take 0.6.
     assert 28.5 < found.forecast_rps < 31.0
     assert found.forecast_rps > expected(*[27.7] * 60, memory_s=300.0).forecast_rps
+
+
+def test_a_gentle_slope_is_known_by_the_minutes_before() -> None:
+    """Five minutes do not prove that 10/s become 13 in ten; ten minutes do."""
+    rates = [10.0 + 0.025 * n for n in range(120)]
+    recent = offered(*[0.0] * 60, *rates[60:])
+    recent = replace(recent, slices=recent.slices[60:])
+    minutes = tuple(
+        Minute(start_s=60.0 * n, end_s=60.0 * n + 60, tokens=500.0 * sum(rates[12 * n : 12 * n + 12]))
+        for n in range(5)
+    )  # fmt: skip
+    long, short = (
+        forecast(recent, WORK, horizon_s=300.0, memory_s=300.0, minutes=known)
+        for known in (minutes, ())
+    )
+    assert short.carried_rps < short.level_rps < 13.0 < long.carried_rps < 14.5
 
 
 def test_a_step_is_no_slope() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 
 from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.memory import Minute
+from paceline_operator.autopilot.trend import Part, carried_on
 from paceline_operator.autopilot.window import Window
 from paceline_operator.autopilot.workload import Workload
 
@@ -22,17 +24,17 @@ STEP_SIGMAS = 5.0
 """Where nobody waits; `SURGE_SIGMAS` where a queue says the same."""
 SURGE_SIGMAS = 3.0
 FALL_SIGMAS = 3.0
-LINE_SIGMAS = 3.0
 NOISE_SIGMAS = 0.5
-MOST_CARRIED = 1.25
+LINES_S = (300.0, 600.0)
+"""Stretches through which a line is laid."""
+LINE_PARTS = 10
+"""How many parts of one are looked at for whether it is a line."""
+MOST_CARRIED = 2.0
 YOUNG_S = 120.0
 """While less was measured, every stretch counts only for what it proves."""
 _SHORT_S = 30.0
-_SLOPE_S = 300.0
-_LEAST_SLOPE_S = 60.0
 _SHORTEST_LONG_S = 60.0
 _LEAST_FALL_S = 15.0
-_LINE_PART_S = 30.0
 _LEAST_SLICES = 12
 _MOST_DISPERSION = 10.0
 
@@ -65,6 +67,7 @@ def forecast(
     horizon_s: float,
     memory_s: float,
     is_queued: bool = False,
+    minutes: Sequence[Minute] = (),
 ) -> Demand:
     """Forecast from offered prompt tokens: accepted, refused, and gone while waiting.
 
@@ -74,8 +77,10 @@ def forecast(
         horizon_s: How far ahead: a cold start and a tick.
         memory_s: How long a high rate is remembered.
         is_queued: Whether prompts wait so long that more must have come than is carried.
+        minutes: What was offered before the slices.
     """
-    seen = _Offered(fleet, workload, SURGE_SIGMAS if is_queued else STEP_SIGMAS)
+    step_sigmas = SURGE_SIGMAS if is_queued else STEP_SIGMAS
+    seen = _Offered(fleet, workload, step_sigmas, minutes)
     if not seen.slices:
         return Demand()
     longest_s = min(SPANS_S[-1], max(_SHORTEST_LONG_S, memory_s))
@@ -108,12 +113,18 @@ class _Offered:
         fleet: Slices of measurements.
         workload: For the mean prompt and its variation.
         step_sigmas: How far a stretch lies above what came before it to be known for a step.
+        minutes: What was offered before the slices.
     """
 
     def __init__(
-        self, fleet: FleetObservation, workload: Workload, step_sigmas: float = STEP_SIGMAS
+        self,
+        fleet: FleetObservation,
+        workload: Workload,
+        step_sigmas: float = STEP_SIGMAS,
+        minutes: Sequence[Minute] = (),
     ) -> None:
         self.slices = fleet.slices
+        self._minutes = minutes
         self._step_sigmas = step_sigmas
         self._prompt_tokens = max(1.0, workload.prompt_mean)
         # A sum of random prompts varies more than a count of requests does.
@@ -190,37 +201,30 @@ class _Offered:
         return self.rate(span_s) > base + sigmas * spread
 
     def carried_on(self, horizon_s: float) -> float:
-        """The line through the last minutes, as far ahead as the horizon; what it proves.
+        """The most that a line through the last minutes proves for the end of the horizon.
 
-        Least squares over time, a slice weighing as much as it is long: the mean and the slope
-        are independent, so the variance of the value ahead is the sum of theirs. What is no
-        line, a step for one, is not carried on.
+        The short one follows a slope that has just begun, the long one knows a gentle slope.
         """
-        slices = self._within(_SLOPE_S)
-        length_s = sum(window.length_s for window in slices)
-        if length_s < _LEAST_SLOPE_S or len(slices) < 2:
-            return 0.0
-        mean = self._rate(slices)
-        middle_s = sum(_middle_s(w) * w.length_s for w in slices) / length_s
-        moment = sum(w.length_s * (_middle_s(w) - middle_s) ** 2 for w in slices)
-        lean = sum(self._requests(w) * (_middle_s(w) - middle_s) for w in slices)
-        slope = lean / moment
-        if not self._is_line(slices, lambda time_s: mean + slope * (time_s - middle_s)):
-            return 0.0
-        ahead_s = slices[-1].end_s + horizon_s - middle_s
-        variance = self._dispersion * mean * (1.0 / length_s + ahead_s**2 / moment)
-        return mean + slope * ahead_s - SURE_SIGMAS * sqrt(variance)
+        end_s = self.slices[-1].end_s
+        parts = self._parts()
+        return max(
+            carried_on(
+                [part for part in parts if part.middle_s >= end_s - line_s],
+                self._dispersion,
+                until_s=end_s + horizon_s,
+                part_s=line_s / LINE_PARTS,
+                sigmas=SURE_SIGMAS,
+            )
+            for line_s in LINES_S
+        )
 
-    def _is_line(self, slices: Sequence[Window], line: Callable[[float], float]) -> bool:
-        """Whether chance explains how far half minutes lie off a line: the chi-squared test."""
-        parts = _cut(slices, _LINE_PART_S)
-        squares = 0.0
-        for part in parts:
-            length_s = sum(window.length_s for window in part)
-            expected = max(line(sum(map(_middle_s, part)) / len(part)), 1.0 / length_s)
-            squares += ((self._rate(part) - expected) / self.sigma(expected, length_s)) ** 2
-        degrees = max(1, len(parts) - 2)
-        return squares <= degrees + LINE_SIGMAS * sqrt(2.0 * degrees)
+    def _parts(self) -> list[Part]:
+        """All that is known, oldest first: minutes, then the slices after them."""
+        tokens = self._prompt_tokens
+        parts = [Part(each.start_s, each.end_s, each.tokens / tokens) for each in self._minutes]
+        known_s = parts[-1].end_s if parts else 0.0
+        newer = (w for w in self.slices if w.start_s >= known_s - 1e-6 and w.length_s)
+        return [*parts, *(Part(w.start_s, w.end_s, self._requests(w)) for w in newer)]
 
     def _clustering(self) -> float:
         """Index of dispersion of the slices' tokens, from the differences of neighbours.
@@ -252,16 +256,6 @@ class _Offered:
 
     def _requests(self, window: Window) -> float:
         return window.offered_tokens / self._prompt_tokens
-
-
-def _cut(slices: Iterable[Window], part_s: float) -> list[list[Window]]:
-    """Neighbours put together to parts that are so long at least; what is left is one more."""
-    parts: list[list[Window]] = [[]]
-    for window in slices:
-        if sum(each.length_s for each in parts[-1]) >= part_s - 1e-6:
-            parts.append([])
-        parts[-1].append(window)
-    return parts
 
 
 def _middle_s(window: Window) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from paceline_operator.autopilot import error_budget, fit
+from paceline_operator.autopilot import error_budget, fit, minutes
 from paceline_operator.autopilot.drift import compared
 from paceline_operator.autopilot.fit import Estimate
 from paceline_operator.autopilot.fleet import FleetObservation, PodObservation
@@ -32,6 +32,7 @@ def learned(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: floa
     for window in fleet.slices:
         if window.end_s > memory.learned_until_s:
             memory = _from_slice(policy, fleet, memory, window)
+    memory = replace(memory, minutes=minutes.noted(memory.minutes, fleet.slices))
     memory = _cold_starts(_of_the_living(memory, fleet), fleet, now_s)
     return noted(policy, memory, now_s)
 

@@ -188,6 +188,21 @@ class Misses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Minute:
+    """What was offered in a minute that the slices no longer tell of, or nearly so.
+
+    Attributes:
+        start_s: Its beginning.
+        end_s: Its end.
+        tokens: Prompt tokens offered.
+    """
+
+    start_s: float
+    end_s: float
+    tokens: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """State of both loops; plain numbers only, so that it fits into a status.
 
@@ -240,6 +255,7 @@ class Memory:
         hit_shares: What fleets of several sizes found in their prefix caches.
         bursts: Surges of the load, and how soon they were over.
         misses: Of each objective, for its error budget.
+        minutes: What was offered before the slices that are kept, a minute each.
         manual_replicas: Last `spec.replicas` seen.
         manual_since_s: When it was first seen.
         awaited: Moves whose effect is still to be measured, one a knob at most.
@@ -293,6 +309,7 @@ class Memory:
     hit_shares: tuple[HitShare, ...] = ()
     bursts: Bursts = Bursts()
     misses: tuple[Misses, ...] = ()
+    minutes: tuple[Minute, ...] = ()
     manual_replicas: int | None = None
     manual_since_s: float = 0.0
     awaited: tuple[Awaited, ...] = ()

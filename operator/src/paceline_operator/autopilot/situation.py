@@ -366,6 +366,7 @@ def understand(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: f
         horizon_s=cold_start_s + REPLICA_EVERY_S,
         memory_s=policy.down_window_s,
         is_queued=_is_queued(s),
+        minutes=memory.minutes,
     )
     return replace(s, demand=demand)
 
