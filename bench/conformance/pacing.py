@@ -3,7 +3,7 @@
     python -m bench.conformance.pacing [--noise SHARE ...] [LOAD:FROM-TO ...]
 
 with the operator's environment: each load from one second of it to another, steered by the
-autopilot as it is shipped and by the same with `stepTimeTargetMs`, at a cold start of 120 s and
+autopilot as it is shipped, with `stepTimeTargetMs`, and by the same with one budget for all steps, at a cold start of 120 s and
 one seed, with steps that lie around their law by so much. Writes the scores to `bench/results/`
 and prints them as a table for `docs/autopilot.md`.
 """
@@ -34,7 +34,7 @@ from paceline_operator.simulator.run import simulate
 from paceline_operator.simulator.step_noise import StepNoise
 
 RESULTS = Path(__file__).parents[1] / "results"
-PACED = "ours-paced"
+BY_BUDGET = "ours-by-budget"
 COLD_START_S = 120.0
 SEED = 1
 NOISE_SEED = 1_000_003
@@ -58,7 +58,7 @@ def compare(stretch: Stretch, noise: float) -> dict[str, Score]:
     case = stretch.of(whole)
     first, mean = needed(case)
     tuning = Tuning(budget=0, peak_replicas=1, first_replicas=first, mean_replicas=mean)
-    return {policy: _score(policy, case, tuning, noise) for policy in (OURS, PACED)}
+    return {policy: _score(policy, case, tuning, noise) for policy in (BY_BUDGET, OURS)}
 
 
 def _score(policy: str, case: LoadCase, tuning: Tuning, noise: float) -> Score:
@@ -86,7 +86,7 @@ def row(stretch: str, noise: float, policy: str, score: Score) -> str:
     """A line of the table."""
     recovery = "" if score.recovery_s is None else f"{score.recovery_s:.0f}"
     return (
-        f"| {stretch} | {100 * noise:.0f} % | {'pacing' if policy == PACED else 'budget'} "
+        f"| {stretch} | {100 * noise:.0f} % | {'budget' if policy == BY_BUDGET else 'pacing'} "
         f"| {100 * score.attainment:.2f} | {100 * score.ttft_attainment:.2f} "
         f"| {100 * score.itl_attainment:.2f} | {score.replica_hours:.2f} "
         f"| {100 * score.worst_5min:.1f} | {recovery} | {score.replica_reversals} "

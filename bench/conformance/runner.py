@@ -33,6 +33,7 @@ _LAW = (
     "paceline_operator.simulator.autopilot_controller",
     "bench.conformance.policies.ablations",
     "bench.conformance.sizing",
+    "paceline_operator.api.choice",
     "paceline_operator.api.v1alpha1",
     "paceline_operator.autopilot.decision",
     "paceline_operator.autopilot.memory",

@@ -3,11 +3,12 @@
     python -m bench.validation
 
 with the operator's environment, beside the engine's: the simulated device under three loads, and
-the CPU engine with a real model three times under a fourth. Attainment may lie 5 points apart on
+the CPU engine with a real model three times under a fourth, by the step-time law that was measured
+on this machine just before. Attainment may lie 5 points apart on
 the simulated device, medians 10 %, 95th percentiles 20 %; on the CPU engine each figure as far as
 its own repeats do, or 30 % of it, whichever is more. Ends with one line
 `validation: ok|short|void ...`, void where others kept the machine busy, or where repeats lie so
-far apart that nothing follows from them; about 10 minutes.
+far apart that nothing follows from them; about 12 minutes.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from typing import Any
 
 import psutil
 
-from bench.validation import one_engine, served_engine
+from bench.validation import measured_profile, one_engine, served_engine
 from bench.validation.case import CASES, Case, requests
 from bench.validation.measures import Distance, Measures, distances, measures, middle, served
 from e2e import interruption
 from e2e.job import LoadLog
 from e2e.kubectl import KubectlError
 from e2e.setup.place import ENGINE_VENV, LOGS, MODEL_FILE
+from paceline_operator.simulator.profiles import Profile, find_profile
 
 RESULTS = Path(__file__).parents[1] / "results"
 MAX_BUSY = 0.70
@@ -43,6 +45,7 @@ class Comparison:
 
     Attributes:
         name: The case's.
+        profile: Step-time law of the simulated engine.
         repeats: As served.
         simulated: By the simulator.
         distances: Between the median repeat and that.
@@ -53,6 +56,7 @@ class Comparison:
     """
 
     name: str
+    profile: Profile
     repeats: tuple[Measures, ...]
     simulated: Measures
     distances: tuple[Distance, ...]
@@ -88,6 +92,7 @@ def main() -> int:
 def compare(case: Case, model: Path) -> Comparison:
     """Serves a load as often as wanted and simulates it."""
     print(f"{case.name}:", flush=True)
+    profile = find_profile(case.profile) if case.profile else measured_profile.measure(model)
     flags = case.engine_flags(None if case.is_simulated_device else model)
     log_file = LOGS / f"validation-{os.getpid()}.log"
     logs: list[LoadLog] = []
@@ -100,11 +105,12 @@ def compare(case: Case, model: Path) -> Comparison:
     repeats = tuple(served(log.records, case.targets) for log in logs)
     middle_log = logs[len(logs) // 2]
     kept = one_engine.simulate(
-        requests(middle_log.records, middle_log.started_s), case.engine_config()
+        requests(middle_log.records, middle_log.started_s), case.engine_config(profile)
     )
     simulated = measures(kept.ttft_ms, kept.gaps_ms, case.targets)
     comparison = Comparison(
         name=case.name,
+        profile=profile,
         repeats=repeats,
         simulated=simulated,
         distances=distances(repeats, simulated, case.limits),

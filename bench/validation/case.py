@@ -10,7 +10,7 @@ from random import Random
 from bench.validation.measures import Limits, Targets
 from e2e.load.record import Record
 from paceline_operator.simulator.engine_config import EngineConfig
-from paceline_operator.simulator.profiles import find_profile
+from paceline_operator.simulator.profiles import Profile
 from paceline_operator.simulator.request import Request
 
 BLOCK_SIZE = 16
@@ -27,7 +27,8 @@ class Case:
 
     Attributes:
         name: What figures call it.
-        profile: Step-time law in the simulator; for a simulated device the engine's as well.
+        profile: Step-time law of the simulated device, which is the engine's as well; empty
+            for a real engine, whose law is measured first.
         is_simulated_device: Whether the engine only waits for as long as the law says.
         budget: Tokens of a step.
         seqs: Running sequences at most.
@@ -66,9 +67,12 @@ class Case:
         vocabulary = "bytes" if self.is_simulated_device else "words"
         return [*self.plan, "--mix", self.mix, "--vocabulary", vocabulary, "--seed", "11"]
 
-    def engine_config(self) -> EngineConfig:
-        """The same engine, simulated."""
-        profile = find_profile(self.profile)
+    def engine_config(self, profile: Profile) -> EngineConfig:
+        """The same engine, simulated.
+
+        Args:
+            profile: Its step-time law.
+        """
         return EngineConfig(
             law=profile.law,
             num_kv_blocks=profile.kv_capacity_tokens // BLOCK_SIZE,
@@ -126,7 +130,7 @@ CASES = (
     ),
     Case(
         name="SmolLM2 on our CPU engine",
-        profile="smollm2-135m-cpu2",
+        profile="",
         is_simulated_device=False,
         budget=128,
         seqs=32,

@@ -3,7 +3,7 @@
     python -m bench.validation.pacing
 
 with the operator's environment, beside the engine's. Each round serves a load with the plain
-budget (the largest whose full step keeps 90 % of the ITL target by the profile) and with the
+budget (the largest whose full step keeps 90 % of the ITL target by the step-time law) and with the
 ceiling and that step time for a target; the order changes with every round. Writes each round
 and the medians to `bench/results/`, and prints them as a table; about 20 minutes. It compares and
 holds no bar.
@@ -23,13 +23,14 @@ from statistics import median
 
 import psutil
 
-from bench.validation import served_engine
+from bench.validation import measured_profile, served_engine
 from bench.validation.measures import Targets
 from e2e import interruption
 from e2e.job import LoadLog
 from e2e.load.record import Outcome, Record
 from e2e.load.report import percentile
 from e2e.setup.place import ENGINE_VENV, LOGS, MODEL_FILE
+from paceline_operator.simulator.law import StepLaw
 from paceline_operator.simulator.profiles import find_profile
 from paceline_operator.simulator.scoring.yardstick import percentile_met
 
@@ -47,7 +48,8 @@ class Match:
 
     Attributes:
         name: What figures call it.
-        profile: Step-time law, of the simulated device or the one fitted to the CPU engine.
+        profile: Step-time law of the simulated device; empty for the CPU engine, whose law is
+            measured first.
         is_simulated_device: Whether the engine only waits.
         ceiling: Largest budget.
         seqs: Running sequences at most.
@@ -78,17 +80,14 @@ class Match:
         """Step time that neither kind is to exceed."""
         return KEPT * self.targets.itl_ms
 
-    @property
-    def budget(self) -> int:
-        """The plain one."""
-        return max(b for b in range(RUNG, self.ceiling + 1, RUNG) if self._fits(b))
+    def budget(self, law: StepLaw) -> int:
+        """The plain one, by a step-time law."""
+        return max(b for b in range(RUNG, self.ceiling + 1, RUNG) if self._fits(b, law))
 
-    def _fits(self, budget: int) -> bool:
+    def _fits(self, budget: int, law: StepLaw) -> bool:
         chunk = budget - self.rows
         work = (self.rows, self.kv_tokens, chunk * (self.context + chunk))
-        return find_profile(self.profile).law.step_ms(max(0, chunk), *work) <= self.kept_ms or (
-            budget <= RUNG
-        )
+        return law.step_ms(max(0, chunk), *work) <= self.kept_ms or budget <= RUNG
 
     def engine_flags(self, model: Path, tunables: Path) -> list[str]:
         """Flags of `paceline-engine serve` beside name and ports."""
@@ -128,7 +127,7 @@ MATCHES = (
     ),
     Match(
         name="SmolLM2 on our CPU engine, chats and long prompts",
-        profile="smollm2-135m-cpu2",
+        profile="",
         is_simulated_device=False,
         ceiling=1024,
         seqs=32,
@@ -201,13 +200,15 @@ def main() -> int:
 
 def rounds(match: Match, model: Path) -> Iterator[Round]:
     """Both kinds in every round, the first one in turn."""
+    profile = find_profile(match.profile) if match.profile else measured_profile.measure(model)
+    plain = match.budget(profile.law)
     for number in range(ROUNDS):
         for is_paced in (False, True) if number % 2 == 0 else (True, False):
-            yield _served(match, model, 11 + number, is_paced=is_paced)
+            budget = match.ceiling if is_paced else plain
+            yield _served(match, model, 11 + number, is_paced=is_paced, budget=budget)
 
 
-def _served(match: Match, model: Path, seed: int, *, is_paced: bool) -> Round:
-    budget = match.ceiling if is_paced else match.budget
+def _served(match: Match, model: Path, seed: int, *, is_paced: bool, budget: int) -> Round:
     wanted: dict[str, float] = {
         "revision": 1,
         "maxNumBatchedTokens": budget,

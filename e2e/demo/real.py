@@ -1,4 +1,4 @@
-"""The real fleet: a budget that breaks the ITL objective, moved live under load."""
+"""The real fleet: a budget that breaks the ITL objective, then steps sized for it, live."""
 
 from __future__ import annotations
 

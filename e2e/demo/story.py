@@ -116,7 +116,8 @@ def _real_report(real: RealPart) -> Part:
     rows = [_row(name, real, start_s, end_s) for name, start_s, end_s in spans]
     lead = (
         "Short chats and long prompts share two engines whose budget at start lets long prompts "
-        "break the ITL objective. When tuning is switched on the budget moves live: no restart."
+        "break the ITL objective. When tuning is switched on, engines are told the step time to keep "
+        "and size each step for it, live: no restart."
     )
     return Part(key="real", lead=lead, picture=picture, phases=rows)
 

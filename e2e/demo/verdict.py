@@ -41,7 +41,7 @@ class Outcome:
         first_serving_s: From the load step until the first new replica serves.
         replicas_peak: Most ready pods of the simulated fleet.
         replicas_end: Ready pods when its load had fallen.
-        budget_moved: Whether the real fleet's budget moved live.
+        budget_moved: Whether the real fleet's live knobs moved.
         restarts: Container restarts in both fleets.
         replaced_pods: Engine pods of the real fleet that took another one's place.
         host_cpu: Busy share of the machine in the simulated part, None where it is not here.
@@ -115,7 +115,7 @@ def _demands(outcome: Outcome) -> list[tuple[str, bool]]:
             "so there was nothing to mend",
             outcome.itl_before.interval[1] < OBJECTIVE,
         ),
-        ("real part: the budget did not move", outcome.budget_moved),
+        ("real part: the live knobs did not move", outcome.budget_moved),
         (
             f"real part: the engines made only {enough_steps} steps before or after tuning, "
             f"{MIN_STEPS} needed",

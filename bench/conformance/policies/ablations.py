@@ -84,9 +84,9 @@ def without_tuning(policy: Policy) -> Policy:
     return replace(policy, tuning_mode=Mode.OFF)
 
 
-def paced(policy: Policy) -> Policy:
-    """Engines size each step for the ITL target themselves."""
-    return replace(policy, is_paced=True)
+def by_budget(policy: Policy) -> Policy:
+    """One budget for all steps in place of engines that size each for the ITL target."""
+    return replace(policy, is_paced=False)
 
 
 def with_replicas(replicas: int) -> Callable[[Policy], Policy]:
@@ -136,7 +136,7 @@ def _without_latencies(window: Window) -> Window:
 
 ABLATIONS: Mapping[str, Ablation] = {
     "ours-without-tuning": Ablation(policy=without_tuning),
-    "ours-paced": Ablation(policy=paced),
+    "ours-by-budget": Ablation(policy=by_budget),
     "ours-feed-forward-only": Ablation(sees=unfelt),
     "ours-feedback-only": Ablation(sees=unmodelled),
     "ours-without-trim": Ablation(keeps=untrimmed),

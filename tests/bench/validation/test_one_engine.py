@@ -44,7 +44,7 @@ def test_every_case_is_a_load_that_its_engine_serves(case) -> None:
     where = ["--url", "u", "--model", "m"]
     plan, _, _ = options.read([*where, *case.load_flags()])
     planned = [Request(r.offset_s, r.prompt_tokens, r.max_tokens) for r in plan.requests]
-    kept = simulate(planned, case.engine_config())
+    kept = simulate(planned, case.engine_config(find_profile(case.profile or "smollm2-135m-cpu2")))
     assert len(kept.ttft_ms) == len(planned)
     assert len(kept.gaps_ms) == sum(r.output_tokens - 1 for r in planned)
 

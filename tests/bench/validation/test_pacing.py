@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bench.validation.measures import Targets
+from paceline_operator.simulator.profiles import find_profile
 from bench.validation.pacing import MATCHES, is_good
 from e2e.load.record import Outcome, Record
 
@@ -32,5 +33,7 @@ def test_a_good_request_meets_both_targets(record: Record, *, good: bool) -> Non
     assert is_good(record, TARGETS) is good
 
 
-def test_the_plain_budget_is_the_one_that_keeps_the_target_by_the_profile() -> None:
-    assert [match.budget for match in MATCHES] == [384, 144]
+def test_the_plain_budget_is_the_one_that_keeps_the_target_by_the_law() -> None:
+    profiles = ("llama-3-8b-a100", "smollm2-135m-cpu2")
+    laws = [find_profile(name).law for name in profiles]
+    assert [m.budget(law) for m, law in zip(MATCHES, laws, strict=True)] == [384, 144]

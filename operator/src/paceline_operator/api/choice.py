@@ -45,6 +45,13 @@ class Mode(StrEnum):
     AUTO = "Auto"
 
 
+class Pacing(StrEnum):
+    """What keeps steps within the objective on gaps between tokens."""
+
+    STEP_TIME = "StepTime"
+    BUDGET = "Budget"
+
+
 class Pause(StrEnum):
     """Replica moves held back for now."""
 

@@ -30,6 +30,7 @@ from paceline_operator.api.choice import (
     DeviceType,
     FreezeScope,
     Mode,
+    Pacing,
     Pause,
     RolloutStrategy,
     RoutingMode,
@@ -82,6 +83,7 @@ __all__ = [
     "Model",
     "ModelSource",
     "Name",
+    "Pacing",
     "Pause",
     "Rollout",
     "RolloutStrategy",
@@ -318,6 +320,9 @@ class Tuning(Model):
 
     mode: Mode = Mode.AUTO
     """Off: never touched. Recommend: decided and shown. Auto: decided and done (default)."""
+    pacing: Pacing = Pacing.STEP_TIME
+    """StepTime: each engine sizes its steps for the ITL objective, below the largest budget
+    (default). Budget: one budget for all steps alike, moved as the load changes."""
 
 
 class Scaling(Model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paceline_operator.api.choice import FreezeScope
+from paceline_operator.api.choice import FreezeScope, Pacing
 from paceline_operator.api.v1alpha1 import (
     DeviceType,
     InferenceServiceSpec,
@@ -106,7 +106,7 @@ class Policy:
     budget_step: int = 16
     profile: str | None = None
     cold_start_prior_s: float = DEFAULT_COLD_START_S
-    is_paced: bool = False
+    is_paced: bool = True
 
     @property
     def steering(self) -> tuple[Objective, ...]:
@@ -162,6 +162,7 @@ def policy_from_spec(spec: InferenceServiceSpec) -> Policy:
             for slo in spec.slos
         ),
         tuning_mode=spec.tuning.mode,
+        is_paced=spec.tuning.pacing is Pacing.STEP_TIME,
         scaling_mode=scaling.effective_mode,
         pause=scaling.pause,
         min_replicas=scaling.min_replicas,
