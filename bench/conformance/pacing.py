@@ -3,9 +3,9 @@
     python -m bench.conformance.pacing [--noise SHARE ...] [LOAD:FROM-TO ...]
 
 with the operator's environment: each load from one second of it to another, steered by the
-autopilot as it is shipped, with `stepTimeTargetMs`, and by the same with one budget for all steps, at a cold start of 120 s and
-one seed, with steps that lie around their law by so much. Writes the scores to `bench/results/`
-and prints them as a table for `docs/autopilot.md`.
+autopilot as it is shipped, with `stepTimeTargetMs`, and by the same with one budget for all steps,
+at a cold start of 120 s and one seed, with steps that lie around their law by so much. Writes the
+scores to `bench/results/` and prints them as a table for `docs/autopilot.md`.
 """
 
 from __future__ import annotations

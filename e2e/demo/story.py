@@ -15,7 +15,7 @@ from e2e.load.recovery import Objective, recovery_s
 from e2e.load.report import Attainment
 
 NOTHING = Attainment(good=0, total=0, n=0)
-LIVE_KNOBS = ("budget", "runningSeqs")
+LIVE_KNOBS = ("budget", "stepTime", "runningSeqs")
 
 
 def outcome_of(real: RealPart, fleet: FleetPart) -> Outcome:
@@ -116,8 +116,8 @@ def _real_report(real: RealPart) -> Part:
     rows = [_row(name, real, start_s, end_s) for name, start_s, end_s in spans]
     lead = (
         "Short chats and long prompts share two engines whose budget at start lets long prompts "
-        "break the ITL objective. When tuning is switched on, engines are told the step time to keep "
-        "and size each step for it, live: no restart."
+        "break the ITL objective. When tuning is switched on, engines are told the step time to "
+        "keep and size each step for it, live: no restart."
     )
     return Part(key="real", lead=lead, picture=picture, phases=rows)
 

@@ -32,5 +32,5 @@ def test_a_law_that_cannot_be_measured_is_one_line(
     python.write_text("#!/bin/sh\necho first >&2; echo 'cpu-profile: void' >&2; exit 1\n")
     python.chmod(0o755)
     monkeypatch.setattr(measured_profile, "ENGINE_VENV", tmp_path)
-    with pytest.raises(ServedEngineError, match="^the step-time law: cpu-profile: void$"):
+    with pytest.raises(ServedEngineError, match=r"^the step-time law: cpu-profile: void$"):
         measured_profile.measure(tmp_path / "model")

@@ -17,6 +17,7 @@ from bench.validation.measures import (
     measures,
     middle,
 )
+from paceline_operator.simulator.profiles import find_profile
 
 TARGETS = Targets(ttft_ms=200.0, itl_ms=50.0)
 SERVED = Measures(
@@ -114,6 +115,7 @@ def test_the_middle_is_taken_of_each_figure() -> None:
 def comparison(**changes: object) -> Comparison:
     good = Comparison(
         name="case",
+        profile=find_profile("llama-3-8b-a100"),
         repeats=(SERVED,),
         simulated=SERVED,
         distances=distances([SERVED], SERVED, ON_DEVICE),

@@ -9,6 +9,7 @@ from bench.validation.one_engine import simulate
 from e2e.load import options
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.law import StepLaw
+from paceline_operator.simulator.profiles import find_profile
 from paceline_operator.simulator.request import Request
 
 CONFIG = EngineConfig(
@@ -44,7 +45,8 @@ def test_every_case_is_a_load_that_its_engine_serves(case) -> None:
     where = ["--url", "u", "--model", "m"]
     plan, _, _ = options.read([*where, *case.load_flags()])
     planned = [Request(r.offset_s, r.prompt_tokens, r.max_tokens) for r in plan.requests]
-    kept = simulate(planned, case.engine_config(find_profile(case.profile or "smollm2-135m-cpu2")))
+    profile = find_profile(case.profile or "smollm2-135m-cpu2")
+    kept = simulate(planned, case.engine_config(profile))
     assert len(kept.ttft_ms) == len(planned)
     assert len(kept.gaps_ms) == sum(r.output_tokens - 1 for r in planned)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from bench.validation.measures import Targets
-from paceline_operator.simulator.profiles import find_profile
 from bench.validation.pacing import MATCHES, is_good
 from e2e.load.record import Outcome, Record
+from paceline_operator.simulator.profiles import find_profile
 
 TARGETS = Targets(ttft_ms=500.0, itl_ms=50.0)
 RECORD = Record(

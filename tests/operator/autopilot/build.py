@@ -20,12 +20,13 @@ TTFT, ITL = "first-token", "cadence"
 
 
 def policy(ttft_ms: int | None = 1000, itl_ms: int | None = 100, **more: Any) -> Policy:
+    """With one budget for all steps, about which most rules are."""
     objectives = []
     if ttft_ms is not None:
         objectives.append(Objective(name=TTFT, metric=SloMetric.TTFT, target_ms=ttft_ms))
     if itl_ms is not None:
         objectives.append(Objective(name=ITL, metric=SloMetric.ITL, target_ms=itl_ms))
-    return Policy(objectives=tuple(objectives), **more)
+    return Policy(objectives=tuple(objectives), **{"is_paced": False, **more})
 
 
 def auto(ttft_ms: int | None = 1000, itl_ms: int | None = 100, **more: Any) -> Policy:

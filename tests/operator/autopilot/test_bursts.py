@@ -44,13 +44,13 @@ SHORT = ((BEGIN_S, True, 9), (BEGIN_S + 15, True, 8), (BEGIN_S + 35, False, 4))
 
 def test_the_first_surge_is_answered_at_once() -> None:
     memory = played(Memory(), SHORT[0])
-    assert memory.bursts == Bursts(since_s=BEGIN_S, before=4)
+    assert memory.bursts == Bursts(began_at_s=BEGIN_S, since_s=BEGIN_S, before=4)
     assert confirmed_at_s(at(BEGIN_S, memory)) is None
 
 
 def test_one_that_was_over_before_a_replica_could_serve_is_remembered() -> None:
     memory = played(Memory(), *SHORT)
-    assert memory.bursts == Bursts(lasted_s=35.0, lasted_at_s=BEGIN_S + 35)
+    assert memory.bursts == Bursts(began_at_s=BEGIN_S, lasted_s=35.0, lasted_at_s=BEGIN_S + 35)
 
 
 def test_the_next_one_is_answered_when_it_lasts_longer() -> None:
@@ -63,7 +63,7 @@ def test_the_next_one_is_answered_when_it_lasts_longer() -> None:
 
 def test_the_longest_is_what_counts_and_it_is_forgotten() -> None:
     memory = played(Memory(), *SHORT, (2000.0, True, 9), (2010.0, False, 4))
-    assert memory.bursts == Bursts(lasted_s=35.0, lasted_at_s=2010.0)
+    assert memory.bursts == Bursts(began_at_s=2000.0, lasted_s=35.0, lasted_at_s=2010.0)
     late_s = 2010.0 + REMEMBERED_S
     again = played(memory, (late_s, True, 9))
     assert confirmed_at_s(at(late_s, again)) is None
@@ -71,16 +71,16 @@ def test_the_longest_is_what_counts_and_it_is_forgotten() -> None:
 
 def test_one_that_outlasts_a_cold_start_was_worth_its_replicas() -> None:
     looks = ((BEGIN_S, True, 9), (BEGIN_S + COLD_S, False, 9), (BEGIN_S + 200, False, 4))
-    assert played(Memory(), *looks).bursts == Bursts()
+    assert played(Memory(), *looks).bursts == Bursts(began_at_s=BEGIN_S)
 
 
 def test_one_that_costs_too_much_to_wait_for_is_none_that_is_known() -> None:
     long_s = WAITED_SHARE * COLD_S + 5
     looks = ((BEGIN_S, True, 9), (BEGIN_S + long_s, False, 4))
-    assert played(Memory(), *looks).bursts == Bursts()
+    assert played(Memory(), *looks).bursts == Bursts(began_at_s=BEGIN_S)
     known = played(Memory(), *SHORT)
     later = ((2000.0, True, 9), (2000.0 + long_s, False, 4))
-    assert played(known, *later).bursts == known.bursts
+    assert played(known, *later).bursts == replace(known.bursts, began_at_s=2000.0)
 
 
 @pytest.mark.parametrize(

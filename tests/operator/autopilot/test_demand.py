@@ -70,9 +70,9 @@ def test_a_gentle_slope_is_known_by_the_minutes_before() -> None:
     recent = offered(*[0.0] * 60, *rates[60:])
     recent = replace(recent, slices=recent.slices[60:])
     minutes = tuple(
-        Minute(start_s=60.0 * n, end_s=60.0 * n + 60, tokens=500.0 * sum(rates[12 * n : 12 * n + 12]))
+        Minute(start_s=60.0 * n, end_s=60.0 * n + 60.0, tokens=500.0 * sum(rates[12 * n :][:12]))
         for n in range(5)
-    )  # fmt: skip
+    )
     long, short = (
         forecast(recent, WORK, horizon_s=300.0, memory_s=300.0, minutes=known)
         for known in (minutes, ())
@@ -85,6 +85,26 @@ def test_a_step_is_no_slope() -> None:
     after = expected(*[10.0] * 30, *[30.0] * 30, memory_s=300.0)
     assert after.carried_rps == 0.0
     assert 28.5 < after.forecast_rps < 31.5
+
+
+def test_a_surge_that_was_seen_is_no_slope_either() -> None:
+    """A small step looks like a line, until one knows of it."""
+    rates = [*[10.0] * 40, *[13.0] * 20]
+    seen, known = (
+        forecast(offered(*rates), WORK, horizon_s=300.0, memory_s=300.0, line_since_s=since_s)
+        for since_s in (0.0, 200.0)
+    )
+    assert seen.carried_rps > 13.5
+    assert known.carried_rps < 13.0
+
+
+def test_a_line_goes_no_farther_ahead_than_it_comes_from() -> None:
+    rates = [10.0 + 0.1 * n for n in range(60)]
+    near, far = (
+        forecast(offered(*rates), WORK, horizon_s=horizon_s, memory_s=300.0).carried_rps
+        for horizon_s in (300.0, 900.0)
+    )
+    assert near == far
 
 
 def test_one_heavy_burst_orders_little() -> None:

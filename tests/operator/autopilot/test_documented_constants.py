@@ -108,7 +108,7 @@ SAID = {
     "probes": f"at most every five minutes{'' if probe_rules.PROBE_EVERY_S == 300 else '!'}",
     "margin": f"m begins at {memory.Memory().margin:.2f}",
     "integral": f"m += {60 * knob_loop.MARGIN_PER_SECOND:g}/min",
-    "margins": f"between {knob_loop.LEAST_MARGIN} and {itl_rules.MOST_MARGIN:.2f}, only",
+    "margins": f"between {itl_rules.LEAST_MARGIN} and {itl_rules.MOST_MARGIN:.2f}, only",
     "reserve": f"1.645 standard deviations, {plant.MOST_RESERVED} at most",
     "dead band": f"anew where it differs by {percent(pacing_rules.DEAD_BAND)}",
     "replica loop": f"The replica loop, every {seconds(situation.REPLICA_EVERY_S)}",

@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from math import ceil, exp, inf, log, sqrt
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
 from paceline_operator.autopilot.decision import Action, Knob, Tick
 from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.policy import Policy
 from paceline_operator.domain.report import Pass, dump, status
 from paceline_operator.domain.verdicts import Sight
 from paceline_operator.simulator.autopilot_controller import AutopilotController
@@ -37,8 +39,8 @@ Figures = dict[str, Any]
 class Watched(AutopilotController):
     """The control law, with all of its answers."""
 
-    def __init__(self) -> None:
-        super().__init__(POLICY)
+    def __init__(self, policy: Policy = POLICY) -> None:
+        super().__init__(policy)
         self.ticks: list[Tick] = []
 
     def decide(self, fleet: FleetObservation, now_s: float) -> Orders:
@@ -76,7 +78,8 @@ def _explained(fleets: FleetApi, name: str, found: InferenceServiceStatus) -> Fi
 
 @pytest.fixture(scope="module")
 def after_a_scale_out(fleets: FleetApi) -> Figures:
-    law = Watched()
+    """With one budget for all steps; the others have engines size each."""
+    law = Watched(replace(POLICY, is_paced=False))
     run(poisson(30.0, 60.0), law, until_s=60.0, initial_replicas=1)
     found = zip(law.ticks, _statuses(law.ticks), strict=True)
     moved = next(
@@ -101,7 +104,7 @@ def beside_a_slow_pod(fleets: FleetApi) -> Figures:
     """One of three pods takes twice as long for a step; nobody moves while it is told of."""
     law = Watched()
     slow = StepsSlower(start_s=80.0, end_s=inf, pods=frozenset({1}), factor=2.0)
-    run(poisson(18.0, 170.0), law, until_s=170.0, initial_replicas=3, faults=[slow])
+    run(poisson(24.0, 170.0), law, until_s=170.0, initial_replicas=3, faults=[slow])
     found = zip(law.ticks, _statuses(law.ticks), strict=True)
     told = [w for tick, w in found if tick.estimate is not None and tick.estimate.slow_pods]
     return _explained(fleets, "by-hand-slow-pod", told[-1])
@@ -136,9 +139,8 @@ def budget_cap(f: Figures) -> float:
     return float(max(f["budgetFloor"], min(f["budgetCeiling"], rung)))
 
 
-@pytest.mark.parametrize("moment", ["after_a_scale_out", "at_rest"])
-def test_a_budget_decision(moment: str, request: pytest.FixtureRequest) -> None:
-    decision = request.getfixturevalue(moment)["budget"]
+def test_a_budget_decision(after_a_scale_out: Figures) -> None:
+    decision = after_a_scale_out["budget"]
     f = decision["inputs"]
     assert f["budgetCap"] == budget_cap(f)
     step_ms = full_step_ms(f, f["budget"], f["rowsP95"], f["kvTokensP95"])
@@ -150,6 +152,18 @@ def test_a_budget_decision(moment: str, request: pytest.FixtureRequest) -> None:
         assert each["figures"]["allowedStepMs"] == pytest.approx(allowed_ms, rel=1e-3)
     chosen = next(each["value"] for each in decision["considered"] if each["chosen"])
     assert chosen <= f["budgetCap"] or decision["action"] == "Hold"
+
+
+def test_the_step_time_that_engines_are_told(at_rest: Figures) -> None:
+    decision = at_rest["stepTime"]
+    f = decision["inputs"]
+    wanted_ms = (1 - f["marginLearned"]) * f["itlTargetMs"]
+    assert f["stepTimeTargetMs"] == pytest.approx(wanted_ms, rel=0.02)
+    assert f["budgetCap"] == budget_cap(f)
+    (considered,) = decision["considered"]
+    assert considered["value"] == round(f["stepTimeTargetMs"])
+    step_ms = full_step_ms(f, considered["figures"]["budget"], f["rowsP95"], f["kvTokensP95"])
+    assert considered["figures"]["fullStepMs"] == pytest.approx(step_ms, rel=1e-3)
 
 
 def decode_step_ms(f: Figures, rows: float) -> float:

@@ -18,7 +18,8 @@ from paceline_operator.simulator.law import StepLaw
 from paceline_operator.simulator.loads.rates import Constant, Piecewise, Segment
 from tests.operator.simulator.scenario import Run, Service, chat, lengths, play
 
-SETTLE_S, LENGTH_S = 700.0, 1000.0
+SETTLE_S, LENGTH_S = 800.0, 1100.0
+"""Two cold starts of 150 s, the down window, and three scale-ins a minute apart."""
 few = settings(
     max_examples=4,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink a run of minutes takes hours

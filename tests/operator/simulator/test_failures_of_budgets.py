@@ -1,4 +1,7 @@
-"""Failure modes of the live knobs; numbers are those of docs/failure-modes.md."""
+"""Failure modes of the live knobs; numbers are those of docs/failure-modes.md.
+
+With one budget for all steps, but where `paced` says that engines size each by themselves.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from paceline_operator.autopilot.capacity_evidence import LEAST_FACTOR, MOST_FAC
 from paceline_operator.autopilot.decision import Knob, Reason
 from paceline_operator.autopilot.knob_loop import MOST_MARGIN
 from paceline_operator.autopilot.ladder import RUNG_SHARE
+from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.plant import TRUSTED_SD, build_plant
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.prior import prior_of
@@ -37,9 +41,11 @@ A100 = Service(
 )  # fmt: skip
 STALL = Objective(name="stall", metric=SloMetric.ITL, target_ms=3 * A100.itl_ms)
 """Only clients look at it, by it nothing is steered."""
-WATCHED = replace(A100, fleet={"objectives": (*A100.objectives, STALL)})
+BY_BUDGET = {"is_paced": False}
+WATCHED = replace(A100, fleet={"objectives": (*A100.objectives, STALL)}, policy=BY_BUDGET)
 VALLEY = chat(Constant(rps=3.5, duration_s=240.0), lengths(1000, 230))
-FIXED = {"scaling_mode": Mode.OFF}
+FIXED = {"scaling_mode": Mode.OFF, **BY_BUDGET}
+PACED = {"scaling_mode": Mode.OFF, "is_paced": True}
 
 
 def true_cap(moment: Moment, service: Service, slower: float = 1.0) -> int:
@@ -75,6 +81,14 @@ def test_01_p95_is_fine_at_a_huge_budget(seed: int) -> None:
     assert stalled([o.late_gaps for o in fixed.outcomes]) > 100
 
 
+def test_01_paced_engines_need_no_budget_for_it() -> None:
+    run = play(replace(WATCHED, policy={}), VALLEY)
+    assert set(run.budgets(30.0)) == {WATCHED.ceiling}
+    late = [o.late_gaps for o in run.result.outcomes if o.arrival_s >= 30.0]
+    assert len(late) > 500
+    assert stalled(late) == 0
+
+
 def test_10_steps_take_half_as_long_again() -> None:
     service = Service(replicas=4, most=4, policy={**FIXED, "replicas": 4})
     start_s = 400.0
@@ -94,6 +108,23 @@ def test_10_steps_take_half_as_long_again() -> None:
     assert max(factors) < MOST_FACTOR
     assert max(m.tick.memory.margin for m in run.moments()) < MOST_MARGIN
     assert run.reversals(Knob.BUDGET) <= 3
+
+
+def test_10_paced_engines_see_by_themselves_that_steps_take_longer() -> None:
+    service = Service(replicas=4, most=4, policy={**PACED, "replicas": 4})
+    start_s = 400.0
+    run = play(
+        service,
+        chat(Constant(rps=1.2, duration_s=900.0)),
+        faults=[StepsSlower(start_s=start_s, factor=1.5)],
+    )
+    after = [o for o in run.result.outcomes if o.arrival_s >= start_s + 30.0]
+    late = sum(o.late_gaps[0] for o in after if o.late_gaps)
+    assert late <= 0.05 * sum(o.gaps for o in after)
+    factors = [m.tick.memory.capacity_factor for m in run.moments()]
+    assert LEAST_FACTOR < min(factors) <= max(factors) < MOST_FACTOR
+    assert max(m.tick.memory.margin for m in run.moments()) < MOST_MARGIN
+    assert set(run.budgets(30.0)) == {service.ceiling}
 
 
 def test_11_six_hours_of_the_same_load_then_a_step() -> None:
@@ -131,6 +162,41 @@ def test_13_pushes_fail_now_and_then(lost: float) -> None:
     assert {r.effective for r in reports} == {run.budgets()[-1]}
     assert run.budgets()[-1] < service.ceiling
     assert run.result.pushes > 4
+
+
+@pytest.mark.parametrize("lost", [0.3])
+def test_13_pushes_to_paced_engines_fail_now_and_then(lost: float) -> None:
+    service = Service(replicas=4, most=4, policy={**PACED, "replicas": 4})
+    run = play(
+        service,
+        chat(Constant(rps=1.0, duration_s=240.0)),
+        faults=[PushesLost(start_s=0.0, probability=lost)],
+    )
+    last = run.moments()[-1].seen
+    assert last.desired_tunables is not None
+    told_ms = last.desired_tunables.step_time_target_ms
+    assert told_ms is not None
+    assert {p.tunables.step_time_target_ms for p in last.pods if p.tunables} == {told_ms}
+    assert run.result.pushes > 4
+
+
+def test_13_an_engine_accepts_and_ignores_a_step_time() -> None:
+    service = Service(replicas=2, most=2, policy={**PACED, "replicas": 2})
+    run = play(
+        service,
+        chat(Constant(rps=0.7, duration_s=600.0)),
+        faults=[ValuesKept(start_s=0.0, pods=frozenset({1}))],
+    )
+    last = run.moments()[-1]
+    reports = {p.uid: p.tunables for p in last.seen.pods if p.tunables}
+    assert reports["uid-1"].step_time_target_ms is None
+    assert reports["uid-2"].step_time_target_ms is not None
+    # 1, 2, 4, ... 60 s apart, for each revision anew; not once a second.
+    told = [d for d in run.decisions(Knob.STEP_TIME) if d.applied]
+    assert run.result.pushes <= 20 * len(told)
+    # What that engine does to ITL moves neither the others' target nor the margin.
+    assert len(told) == 1
+    assert last.tick.memory.margin == Memory().margin
 
 
 def test_13_an_engine_accepts_and_ignores() -> None:

@@ -34,13 +34,10 @@ def noted(s: Situation, wanted: int) -> Memory:
     """
     known = s.memory.bursts
     if not known.since_s:
-        begins = s.demand.surging and wanted > s.fleet.desired_replicas
-        now = Bursts(
-            since_s=s.now_s if begins else 0.0,
-            before=s.fleet.desired_replicas if begins else 0,
-            lasted_s=known.lasted_s,
-            lasted_at_s=known.lasted_at_s,
-        )
+        before = s.fleet.desired_replicas
+        if not s.demand.surging or wanted <= before:
+            return s.memory
+        now = replace(known, began_at_s=s.now_s, since_s=s.now_s, before=before)
         return replace(s.memory, bursts=now)
     lasted_s = s.now_s - known.since_s
     is_over = wanted <= known.before
@@ -49,7 +46,9 @@ def noted(s: Situation, wanted: int) -> Memory:
     if lasted_s >= s.cold_start_s or lasted_s > max(WAITED_S, WAITED_SHARE * s.cold_start_s):
         return replace(s.memory, bursts=replace(known, since_s=0.0, before=0))
     before_s = known.lasted_s if _is_known(known, s.now_s) else 0.0
-    over = Bursts(lasted_s=max(lasted_s, before_s), lasted_at_s=s.now_s)
+    over = Bursts(
+        began_at_s=known.began_at_s, lasted_s=max(lasted_s, before_s), lasted_at_s=s.now_s
+    )
     return replace(s.memory, bursts=over)
 
 

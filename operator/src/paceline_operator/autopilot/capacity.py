@@ -17,6 +17,7 @@ MOST_BUSY = 0.85
 MOST_KV = 0.90
 TTFT_SHARE = 0.90
 _ROUNDS = 12
+_LEAST_STEP_MS = 1e-3
 _SETTLED_ROWS = 1e-3
 _CLOSE = 1e-3
 _LEAST_RPS = 1e-4
@@ -84,8 +85,9 @@ def steady_state(plant: Plant, terms: Terms, rps: float) -> State:
     rows, busy, full_ms, decode_ms, speed = 0.0, 0.0, 0.0, 0.0, 0.0
     for _ in range(_ROUNDS):
         room = max(1.0, terms.budget - rows)
-        full_ms = plant.full_ms(terms.budget, rows)
-        decode_ms = plant.decode_ms(max(1.0, rows))
+        # A law of few steps may say that some take no time at all.
+        full_ms = max(_LEAST_STEP_MS, plant.full_ms(terms.budget, rows))
+        decode_ms = max(_LEAST_STEP_MS, plant.decode_ms(max(1.0, rows)))
         speed = room / full_ms
         busy = per_ms * work.prompt_mean * work.computed_share / speed
         mixed = min(1.0, busy)

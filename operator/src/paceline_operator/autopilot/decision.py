@@ -12,9 +12,10 @@ from paceline_operator.autopilot.timetable import Timetable
 
 
 class Knob(StrEnum):
-    """What a decision is about."""
+    """What a decision is about; of a step time values are milliseconds, 0 for none."""
 
     BUDGET = "budget"
+    STEP_TIME = "stepTime"
     RUNNING_SEQS = "runningSeqs"
     REPLICAS = "replicas"
 

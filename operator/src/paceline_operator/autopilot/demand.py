@@ -27,6 +27,7 @@ FALL_SIGMAS = 3.0
 NOISE_SIGMAS = 0.5
 LINES_S = (300.0, 600.0)
 """Stretches through which a line is laid."""
+
 LINE_PARTS = 10
 """How many parts of one are looked at for whether it is a line."""
 MOST_CARRIED = 2.0
@@ -68,6 +69,7 @@ def forecast(
     memory_s: float,
     is_queued: bool = False,
     minutes: Sequence[Minute] = (),
+    line_since_s: float = 0.0,
 ) -> Demand:
     """Forecast from offered prompt tokens: accepted, refused, and gone while waiting.
 
@@ -78,6 +80,7 @@ def forecast(
         memory_s: How long a high rate is remembered.
         is_queued: Whether prompts wait so long that more must have come than is carried.
         minutes: What was offered before the slices.
+        line_since_s: When the last surge began: no line goes through it.
     """
     step_sigmas = SURGE_SIGMAS if is_queued else STEP_SIGMAS
     seen = _Offered(fleet, workload, step_sigmas, minutes)
@@ -87,7 +90,7 @@ def forecast(
     spans = [span_s for span_s in SPANS_S if seen.least_span_s <= span_s < longest_s]
     steady_s = seen.steady_span((longest_s, *reversed(spans)))
     level = max(seen.steady(steady_s), *(seen.sure(s) for s in spans if s <= steady_s))
-    carried = min(seen.carried_on(horizon_s), MOST_CARRIED * level)
+    carried = min(seen.carried_on(horizon_s, line_since_s), MOST_CARRIED * level)
     expected = max(level, carried)
     noise = NOISE_SIGMAS * seen.sigma(expected, max(horizon_s, _SHORT_S))
     return Demand(
@@ -200,22 +203,26 @@ class _Offered:
         spread = self.sigma(max(base, 1.0 / span_s), span_s)
         return self.rate(span_s) > base + sigmas * spread
 
-    def carried_on(self, horizon_s: float) -> float:
+    def carried_on(self, horizon_s: float, since_s: float) -> float:
         """The most that a line through the last minutes proves for the end of the horizon.
 
         The short one follows a slope that has just begun, the long one knows a gentle slope.
         """
         end_s = self.slices[-1].end_s
-        parts = self._parts()
-        return max(
-            carried_on(
-                [part for part in parts if part.middle_s >= end_s - line_s],
-                self._dispersion,
-                until_s=end_s + horizon_s,
-                part_s=line_s / LINE_PARTS,
-                sigmas=SURE_SIGMAS,
-            )
-            for line_s in LINES_S
+        parts = [part for part in self._parts() if part.start_s >= since_s]
+        return max(self._line(parts, line_s, end_s, end_s + horizon_s) for line_s in LINES_S)
+
+    def _line(self, parts: Sequence[Part], line_s: float, end_s: float, until_s: float) -> float:
+        """What one line proves; it goes no farther ahead than it comes from."""
+        through = [part for part in parts if part.middle_s >= end_s - line_s]
+        if not through:
+            return 0.0
+        return carried_on(
+            through,
+            self._dispersion,
+            until_s=min(until_s, 2 * end_s - through[0].start_s),
+            part_s=line_s / LINE_PARTS,
+            sigmas=SURE_SIGMAS,
         )
 
     def _parts(self) -> list[Part]:

@@ -16,6 +16,7 @@ from paceline_operator.autopilot.situation import Situation
 CUT_FACTOR = 0.75
 CUT_COOLDOWN_S = 20.0
 SQUEEZE_LASTS_S = 30.0
+LEAST_MARGIN = 0.05
 MOST_MARGIN = 0.40
 MARGIN_PER_CUT = 0.05
 CERTAIN_SDS = 2.0

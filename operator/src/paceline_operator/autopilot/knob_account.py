@@ -15,7 +15,12 @@ from paceline_operator.autopilot.decision import (
     NextStep,
     Reason,
 )
-from paceline_operator.autopilot.itl_rules import CUT_COOLDOWN_S, SQUEEZE_LASTS_S
+from paceline_operator.autopilot.itl_rules import (
+    CUT_COOLDOWN_S,
+    LEAST_MARGIN,
+    MOST_MARGIN,
+    SQUEEZE_LASTS_S,
+)
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.trial_rules import FAILED_LASTS_S, LONGEST_S, failed
@@ -66,12 +71,30 @@ def _who_tries(s: Situation) -> str:
 def _considered(s: Situation, decision: Decision) -> tuple[Candidate, ...]:
     if decision.knob is Knob.RUNNING_SEQS:
         return _considered_seqs(s, decision)
+    if decision.knob is Knob.STEP_TIME:
+        return (_step_time(s, decision),)
     now, ladder = s.knobs.max_num_batched_tokens, s.ladder()
     chosen = _present(s, decision)
     values = {now, chosen, s.cap_or_floor, ladder.next_up(now), ladder.next_up(s.cap_or_floor)}
     if decision.after is not None:
         values.add(decision.after)
     return tuple(_budget(s, decision, value, chosen) for value in sorted(values))
+
+
+def _step_time(s: Situation, decision: Decision) -> Candidate:
+    """The one step time that objective and margin leave, and what fits into it by the model."""
+    value = (decision.after if decision.applied else decision.before) or 0
+    target_ms, cap = s.itl_target_ms or 0.0, s.cap_or_floor
+    return Candidate(
+        value=value,
+        chosen=True,
+        reason=decision.reason,
+        message=(
+            f"{s.memory.margin:.0%} of {phrases.ms(target_ms)} are kept free; by the model a step "
+            f"of {cap} tokens fits beside {s.plant.workload.rows_p95:.0f} sequences that decode"
+        ),
+        figures={"fullStepMs": s.plant.full_ms(cap), "budget": cap},
+    )
 
 
 def _budget(s: Situation, decision: Decision, value: int, chosen: int) -> Candidate:
@@ -123,10 +146,33 @@ def _considered_seqs(s: Situation, decision: Decision) -> tuple[Candidate, ...]:
 
 def _next_steps(s: Situation, decision: Decision) -> tuple[NextStep, ...]:
     """Of the situation after the decision."""
+    if s.policy.is_paced and s.itl_target_ms is not None:
+        squeeze, moves = _squeeze_ends(s), _step_time_moves(s, s.itl_target_ms)
+        return moves if squeeze is None else (squeeze, *moves)
     budget = _present(s, decision)
     upwards = _trial_ends(s, budget) or _raise(s, decision, budget)
     found = (_squeeze_ends(s), upwards, _cut(s, budget))
     return tuple(step for step in found if step is not None)
+
+
+def _step_time_moves(s: Situation, target_ms: float) -> tuple[NextStep, NextStep]:
+    """The margin is an integral of what gaps attain."""
+    least_ms, most_ms = ((1 - margin) * target_ms for margin in (MOST_MARGIN, LEAST_MARGIN))
+    return (
+        NextStep(
+            action=Action.LOWER,
+            waits_for=Reason.ITL_PREFILL_BOUND,
+            message=f"the step time falls while ITL is missed, to {phrases.ms(least_ms)} at least",
+        ),
+        NextStep(
+            action=Action.RAISE,
+            waits_for=Reason.STEP_TIME_TARGET,
+            message=(
+                "the step time rises while more gaps are in time than must be, to "
+                f"{phrases.ms(most_ms)} at most"
+            ),
+        ),
+    )
 
 
 def _present(s: Situation, decision: Decision) -> int:
@@ -255,6 +301,10 @@ def _effect(s: Situation, decision: Decision) -> Effect | None:
     if decision.knob is Knob.RUNNING_SEQS and decision.after is not None:
         rows = min(float(decision.after), work.rows_p95)
         figures: Inputs = {"decodeStepMs": s.plant.decode_ms(rows)}
+    elif decision.knob is Knob.STEP_TIME:
+        figures = {"stepTimeTargetMs": decision.after or 0}
+        if s.model_usable:
+            figures["capacityRps"] = s.capacity_at(s.cap_or_floor)[0]
     else:
         budget = decision.after or s.knobs.max_num_batched_tokens
         figures = {

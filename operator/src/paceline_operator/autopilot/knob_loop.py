@@ -10,7 +10,7 @@ from paceline_operator.autopilot.arbitration import Cause
 from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.decision import Reason, SetTunables
 from paceline_operator.autopilot.fleet import DataClass, Tunables
-from paceline_operator.autopilot.itl_rules import MOST_MARGIN
+from paceline_operator.autopilot.itl_rules import LEAST_MARGIN, MOST_MARGIN
 from paceline_operator.autopilot.knob_rules import first_wish
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move, Outcome
@@ -20,7 +20,6 @@ from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.window import Counter, StepClass
 
 KNOB_EVERY_S = 10.0
-LEAST_MARGIN = 0.05
 MARGIN_PER_SECOND = 0.5 / 60
 _ENOUGH_STEPS = 100
 _NEAR_CAP = 0.9
@@ -109,14 +108,14 @@ def _trimmed(s: Situation) -> Memory:
     """Integral feedback on the margin, only where the budget is what shapes ITL.
 
     Frozen while anything else limits: stale data, a squeeze, few steps, engines that work with
-    a larger budget, or a budget that lies well below the cap.
+    a larger budget or another step time, or a budget that lies well below the cap.
     """
     memory, cap = s.memory, s.cap
     elapsed_s = min(60.0, s.now_s - (memory.margin_at_s or s.now_s))
     memory = replace(memory, margin_at_s=s.now_s)
     if s.data is not DataClass.FRESH or cap is None or memory.squeezed_seqs is not None:
         return memory
-    if s.fleet.unheeded:
+    if s.fleet.unheeded or s.unpaced:
         return memory
     window = s.since_change
     if not _shapes_itl(s, cap):

@@ -13,9 +13,22 @@ from paceline_operator.autopilot.situation import Situation
 
 
 def hold(s: Situation, reason: Reason, message: str) -> Move:
-    """The budget stays, for this reason."""
+    """The budget stays, or the step time where engines keep one, for this reason."""
+    if s.knobs.step_time_target_ms is not None:
+        return step_time_move(s, s.knobs.step_time_target_ms, reason, message)
     now = s.knobs.max_num_batched_tokens
     return Move(knob=Knob.BUDGET, before=now, after=now, reason=reason, message=message)
+
+
+def step_time_move(s: Situation, target_ms: float | None, reason: Reason, message: str) -> Move:
+    """Another step time for engines to keep, or none; the caller says which knobs go with it."""
+    return Move(
+        knob=Knob.STEP_TIME,
+        before=round(s.knobs.step_time_target_ms or 0.0),
+        after=round(target_ms or 0.0),
+        reason=reason,
+        message=message,
+    )
 
 
 def budget_move(

@@ -69,6 +69,10 @@ def content(s: Situation) -> Move:
     if s.memory.squeezed_seqs is not None:
         text = "Running sequences stay squeezed until a replica helps."
         return hold(s, Reason.KNOB_SQUEEZED, text)
+    target_ms = s.knobs.step_time_target_ms
+    if target_ms is not None:
+        text = f"Engines size each step for {phrases.ms(target_ms)} by themselves."
+        return hold(s, Reason.OBJECTIVES_MET, text)
     now = s.knobs.max_num_batched_tokens
     return hold(s, Reason.OBJECTIVES_MET, f"No pressure on either objective; budget stays {now}.")
 

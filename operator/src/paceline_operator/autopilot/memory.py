@@ -135,6 +135,7 @@ class Bursts:
     """Surges of the load: the one that is, and how long those lasted that were none for replicas.
 
     Attributes:
+        began_at_s: When the last one began.
         since_s: Since when more replicas are asked for by a surge, 0 while none are.
         before: Replicas that sufficed before it.
         lasted_s: How long a surge lasted that was over before a replica ordered for it could
@@ -142,6 +143,7 @@ class Bursts:
         lasted_at_s: When that was over.
     """
 
+    began_at_s: float = 0.0
     since_s: float = 0.0
     before: int = 0
     lasted_s: float = 0.0

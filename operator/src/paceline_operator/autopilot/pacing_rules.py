@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from paceline_operator.autopilot import phrases
 from paceline_operator.autopilot.decision import Reason
-from paceline_operator.autopilot.knob_moves import budget_move
+from paceline_operator.autopilot.knob_moves import step_time_move
 from paceline_operator.autopilot.move import Move
 from paceline_operator.autopilot.situation import Situation
 
@@ -31,7 +31,7 @@ def repace(s: Situation) -> Move | None:
         if is_near and now == ladder.ceiling:
             return None
         budget, said = ladder.ceiling, f"Engines keep steps within {phrases.ms(target_ms)}"
-    reason = Reason.ABOVE_MODEL_CAP if budget < now else Reason.STEP_TIME_TARGET
-    move = budget_move(s, budget, reason, f"{said}; budget {now} -> {budget}.")
+    also = "" if budget == now else f"; budget {now} -> {budget}"
+    move = step_time_move(s, target_ms, Reason.STEP_TIME_TARGET, f"{said}{also}.")
     knobs = replace(s.knobs, max_num_batched_tokens=budget, step_time_target_ms=target_ms)
     return replace(move, tunables=knobs)

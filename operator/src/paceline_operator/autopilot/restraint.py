@@ -24,7 +24,7 @@ BY_USER = frozenset(
 """What the user asks for is done whatever mode, calendar and other services say."""
 ORDERED = BY_USER | {Reason.SCHEDULE, Reason.OUTSIDE_LIMITS}
 """What neither freeze windows nor the limit on changes hold, beside moves that take one back."""
-_LIVE = frozenset({Knob.BUDGET, Knob.RUNNING_SEQS})
+_LIVE = frozenset({Knob.BUDGET, Knob.STEP_TIME, Knob.RUNNING_SEQS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,6 +111,16 @@ class Situation:
         return round((1 - self.memory.margin) * target_ms, 1)
 
     @cached_property
+    def unpaced(self) -> tuple[PodObservation, ...]:
+        """Pods that serve and keep another step time than was agreed, or none."""
+        wanted_ms = self.knobs.step_time_target_ms
+        reports = ((pod, pod.tunables) for pod in self.fleet.serving)
+        return tuple(
+            pod for pod, report in reports
+            if report is not None and report.step_time_target_ms != wanted_ms
+        )  # fmt: skip
+
+    @cached_property
     def cap(self) -> int | None:
         """Largest budget whose full steps keep within the ITL target.
 
@@ -367,6 +377,7 @@ def understand(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: f
         memory_s=policy.down_window_s,
         is_queued=_is_queued(s),
         minutes=memory.minutes,
+        line_since_s=memory.bursts.began_at_s,
     )
     return replace(s, demand=demand)
 

@@ -42,8 +42,8 @@ def carried_on(
     """Requests per second that a line through the parts proves for a time ahead; 0 for none.
 
     Least squares over time, a part weighing as much as it is long: the mean and the slope are
-    independent, so the variance of the value ahead is the sum of theirs. What is no line, a
-    step for one, is not carried on: the chi-squared test of parts of `part_s` seconds.
+    independent, so the variance of the value ahead is the sum of theirs. What is no line is not
+    carried on: where chance does not explain how far parts lie off it (the chi-squared test).
 
     Args:
         parts: Oldest first.
@@ -59,18 +59,32 @@ def carried_on(
     middle_s = sum(part.middle_s * part.length_s for part in parts) / length_s
     moment = sum(part.length_s * (part.middle_s - middle_s) ** 2 for part in parts)
     slope = sum(part.requests * (part.middle_s - middle_s) for part in parts) / moment
-    squares, degrees = 0.0, -2
-    for cut in _cut(parts, part_s):
-        seen_s = sum(part.length_s for part in cut)
-        at_s = sum(part.middle_s * part.length_s for part in cut) / seen_s
-        expected = max(mean + slope * (at_s - middle_s), 1.0 / seen_s)
-        squares += (_rate(cut) - expected) ** 2 * seen_s / (dispersion * expected)
-        degrees += 1
-    if squares > max(1, degrees) + LINE_SIGMAS * sqrt(2.0 * max(1, degrees)):
+    cuts = [_whole(cut) for cut in _cut(parts, part_s)]
+    line = [mean + slope * (cut.middle_s - middle_s) for cut in cuts]
+    off = _off(cuts, line, dispersion)
+    degrees = max(1, len(cuts) - 2)
+    if off > degrees + LINE_SIGMAS * sqrt(2.0 * degrees):
         return 0.0
     ahead_s = until_s - middle_s
     variance = dispersion * mean * (1.0 / length_s + ahead_s**2 / moment)
     return mean + slope * ahead_s - sigmas * sqrt(variance)
+
+
+def _off(cuts: Sequence[Part], rates: Sequence[float], dispersion: float) -> float:
+    """Squared distances between parts and rates, in variances of chance."""
+    squares = 0.0
+    for cut, rate in zip(cuts, rates, strict=True):
+        expected = max(rate, 1.0 / cut.length_s)
+        squares += (cut.requests / cut.length_s - expected) ** 2 * cut.length_s / expected
+    return squares / dispersion
+
+
+def _whole(parts: Sequence[Part]) -> Part:
+    """One part in the place of neighbours, in the middle of what was measured."""
+    length_s = sum(part.length_s for part in parts)
+    middle_s = sum(part.middle_s * part.length_s for part in parts) / length_s
+    requests = sum(part.requests for part in parts)
+    return Part(middle_s - length_s / 2, middle_s + length_s / 2, requests)
 
 
 def _cut(parts: Iterable[Part], part_s: float) -> list[list[Part]]:

@@ -10,6 +10,7 @@ from paceline_operator.cli import wording
 
 TITLES = {
     "budget": "Token budget",
+    "stepTime": "Step time",
     "runningSeqs": "Running sequences",
     "replicas": "Replicas",
 }

@@ -236,7 +236,7 @@ def _last(tick: Tick | None) -> ExplainedDecision | None:
 def _knobs(
     before: tuple[ExplainedDecision, ...], tick: Tick | None
 ) -> tuple[ExplainedDecision, ...]:
-    """The newest decision about each knob; one about a live knob speaks for both of these."""
+    """The newest decision about each knob; one about a live knob speaks for all of these."""
     found = {each.knob: each for each in before}
     for decision in tick.decisions if tick is not None else ():
         if decision.knob is not Knob.REPLICAS:
