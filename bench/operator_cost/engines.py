@@ -26,6 +26,7 @@ PER_BLOCK = 250
 PER_SERVICE = 8
 """Addresses of a service: what its pods have at first, and as many for those that come."""
 BUDGET, SEQS = "maxNumBatchedTokens", "maxNumRunningSeqs"
+STEP_TIME = "stepTimeTargetMs"
 
 
 def address(network: str, number: int) -> str:
@@ -63,7 +64,7 @@ class Engine:
 
     service: str
     revision: int = 0
-    values: dict[str, int] = field(default_factory=lambda: {BUDGET: 512, SEQS: 64})
+    values: dict[str, float] = field(default_factory=lambda: {BUDGET: 512, SEQS: 64})
 
     def report(self) -> dict[str, Any]:
         """The body of tunables."""
@@ -122,7 +123,8 @@ class Site:
             if method == "PUT":
                 asked = json.loads(body)
                 engine.revision = asked["revision"]
-                engine.values = {key: asked[key] for key in (BUDGET, SEQS)}
+                known = (BUDGET, SEQS, STEP_TIME)
+                engine.values = {key: asked[key] for key in known if key in asked}
             return json.dumps(engine.report()).encode()
         return json.dumps(
             {"phase": "refusing" if method == "POST" else None, "empty": True}

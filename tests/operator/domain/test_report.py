@@ -214,6 +214,22 @@ def test_dump_has_no_nulls() -> None:
     check(dump(made(tick=None)))
 
 
+@pytest.mark.parametrize(
+    ("known", "found", "at_once"),
+    [(True, None, False), (True, False, True), (None, True, True), (False, None, True)],
+)
+def test_that_few_samples_say_nothing_for_now_waits_for_the_minute(
+    known: bool | None, found: bool | None, at_once: bool
+) -> None:
+    def judged(met: bool | None) -> Tick:
+        return replace(tick(), slo=(replace(tick().slo[0], met=met),), data=DataClass.FRESH)
+
+    before = made(tick=judged(known))
+    after = made(before, tick=judged(found))
+    assert worth_writing(before, after, 5.0) is at_once
+    assert worth_writing(before, after, 60.0)
+
+
 CHANGES: list[tuple[str, dict[str, Any], float, bool]] = [
     ("nothing", {}, 1e9, False),
     ("attainment inside the dead-band", {"tick": tick(attainment=0.982)}, 60.0, False),

@@ -30,8 +30,10 @@ def about(name: str) -> dict[str, Any]:
 
 
 async def told(client: KubeClient, name: str) -> list[dict[str, Any]]:
+    """Not what the API server tells of itself, which it does about things of any name."""
     items = (await client.get(EVENT.path("default")))["items"]
-    return [each for each in items if each["regarding"].get("name") == name]
+    about_ours = [each for each in items if each["regarding"].get("kind") == "InferenceService"]
+    return [each for each in about_ours if each["regarding"].get("name") == name]
 
 
 async def test_a_note_becomes_an_event_about_the_object(client: KubeClient) -> None:

@@ -287,15 +287,30 @@ def worth_writing(
         after: As found now.
         since_write_s: Time since the last write.
     """
-    if _facts(before) != _facts(after):
+    if _facts(before) != _facts(_as_known(before, after)):
         return True
     return since_write_s >= MEASURE_EVERY_S and (
-        _measurements_moved(before, after)
+        _facts(before) != _facts(after)
+        or _measurements_moved(before, after)
         or _decision_keys(before) != _decision_keys(after)
         or _observed(before) != _observed(after)
         or _unmeasured(before) != _unmeasured(after)
         or _learned(before) != _learned(after)
     )
+
+
+def _as_known(
+    before: InferenceServiceStatus, after: InferenceServiceStatus
+) -> InferenceServiceStatus:
+    """With objectives as they were known to be met, where too few samples say nothing for now."""
+    known = find_condition(before.conditions, ConditionType.SLO_MET)
+    found = find_condition(after.conditions, ConditionType.SLO_MET)
+    if known is None or found is None:
+        return after
+    if (known.status, found.status) != (ConditionStatus.TRUE, ConditionStatus.UNKNOWN):
+        return after
+    kept = tuple(known if each is found else each for each in after.conditions)
+    return after.model_copy(update={"conditions": kept})
 
 
 def _facts(status_: InferenceServiceStatus) -> dict[str, Any]:
