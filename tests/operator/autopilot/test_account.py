@@ -8,6 +8,7 @@ import pytest
 
 from paceline_operator.autopilot.decision import Action, Decision, Knob, Reason
 from paceline_operator.autopilot.memory import Memory, Recommendation, dump_memory, load_memory
+from paceline_operator.autopilot.policy import Policy
 from paceline_operator.autopilot.recommendation import peaks_ahead
 from paceline_operator.autopilot.situation import understand
 from tests.operator.autopilot.build import auto, fleet
@@ -39,14 +40,18 @@ def test_the_peak_falls_as_the_down_window_moves_on(
     assert ahead(*recommended, since_s=since_s) == falls
 
 
-def surge() -> FleetPlant:
-    plant = FleetPlant(
-        policy=auto(batch_max=1024),
+def surge_of(policy: Policy) -> FleetPlant:
+    return FleetPlant(
+        policy=policy,
         step_time=A100_8B,
         rate=lambda t: 25.0 if t < 120 else 2.0,
         shape=Shape(prompt=(200, 1500), output=(50, 250)),
         replicas=1,
     )
+
+
+def surge() -> FleetPlant:
+    plant = surge_of(auto(batch_max=1024))
     plant.run(400)
     return plant
 
@@ -120,3 +125,26 @@ def test_what_is_awaited_survives_a_restart(plant: FleetPlant) -> None:
     moved = next(tick.memory for tick in plant.ticks if tick.memory.awaited)
     assert load_memory(dump_memory(moved)).awaited == moved.awaited
     assert replace(moved, awaited=()) != moved
+
+
+def paced() -> FleetPlant:
+    plant = surge_of(auto(batch_max=1024, is_paced=True))
+    plant.run(60)
+    return plant
+
+
+def test_of_a_step_time_is_told_what_it_leaves_and_what_moves_it() -> None:
+    plant = paced()
+    first, *_, last = about(plant, Knob.STEP_TIME)
+    assert (first.before, first.after, first.applied) == (0, 90, True)
+    assert first.action is Action.RAISE
+    assert first.expected is not None
+    assert first.expected.figures["stepTimeTargetMs"] == 90
+    (candidate,) = last.considered
+    assert candidate.chosen
+    assert candidate.value == last.after
+    lower, higher = last.next_steps
+    assert (lower.action, higher.action) == (Action.LOWER, Action.RAISE)
+    assert "60 ms at least" in lower.message
+    assert "95 ms at most" in higher.message
+    assert about(plant, Knob.BUDGET) == []

@@ -31,6 +31,13 @@ def test_it_says_which_budget_a_step_was_computed_for() -> None:
     assert "A step that uses the whole budget of 32 tokens takes 212 ms" in said
 
 
+def test_it_says_for_which_step_time_engines_size_their_steps() -> None:
+    paced = {**STATUS, "budget": {**STATUS["budget"], "stepTimeTargetMs": 225.0}}
+    found = explain(service(paced), NOW)
+    assert "engines size each step for 225 ms" in found.text()
+    assert "whole budget" not in found.text()
+
+
 def test_one_sample_is_one() -> None:
     slo = {**STATUS["slos"][0], "samples": 1}
     (said,) = explain(service({**STATUS, "slos": [slo]}), NOW).measured
@@ -41,7 +48,7 @@ def test_it_says_what_was_considered() -> None:
     said = " ".join(explain(service(), NOW).considered)
     assert "trusted, from 812 engine steps" in said
     assert "A step that uses the whole budget takes 212 ms, one that only decodes 61 ms" in said
-    assert "budget of up to 112 tokens" in said
+    assert "allows steps of up to 112 tokens" in said
     assert "1.25 requests/s" in said
 
 

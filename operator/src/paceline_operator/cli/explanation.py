@@ -71,6 +71,12 @@ def _summary(service: Service) -> str:
     said = f"{service.namespace}/{service.name}: {status.ready_replicas} of {wanted} replicas ready"
     if budget.desired is None:
         return f"{said}; the live knobs are not agreed yet."
+    if budget.step_time_target_ms is not None:
+        return (
+            f"{said}; engines size each step for {wording.latency(budget.step_time_target_ms)}, "
+            f"{budget.desired} tokens at most ({budget.acknowledged} of {budget.total} agree), "
+            f"with at most {wording.number(budget.running_seqs)} sequences at once.{_trial(status)}"
+        )
     return (
         f"{said}; token budget {wording.number(budget.effective)} in force "
         f"({budget.desired} wanted, {budget.acknowledged} of {budget.total} engines agree), "
@@ -122,7 +128,10 @@ def _considered(status: InferenceServiceStatus) -> tuple[str, ...]:
     trust = "trusted" if model.get("trusted") else "still being learned"
     said = [f"The step-time model is {trust}, from {model.get('steps', 0):.0f} engine steps."]
     said.append(_law(model))
-    if model.get("budgetStepMs") is not None:
+    if status.budget.step_time_target_ms is not None:
+        only = wording.latency(model.get("decodeStepMs"))
+        said.append(f"A step that only decodes takes {only}.")
+    elif model.get("budgetStepMs") is not None:
         said.append(
             f"A step that uses the whole budget{_of(model)} takes "
             f"{wording.latency(model['budgetStepMs'])}, "
@@ -134,7 +143,7 @@ def _considered(status: InferenceServiceStatus) -> tuple[str, ...]:
             "the live knobs leave it out."
         )
     if model.get("budgetCap") is not None:
-        said.append(f"The ITL target allows a budget of up to {model['budgetCap']:.0f} tokens.")
+        said.append(f"The ITL target allows steps of up to {model['budgetCap']:.0f} tokens.")
     if model.get("capacityRps") is not None:
         said.append(
             f"One replica holds {model['capacityRps']:.2f} requests/s within the objectives."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from paceline_operator.api.status import CandidateStatus, ExplainedDecision, NextStepStatus
+from paceline_operator.api.status import ExplainedDecision, NextStepStatus
 from paceline_operator.cli import wording
 
 TITLES = {
@@ -14,6 +14,7 @@ TITLES = {
     "runningSeqs": "Running sequences",
     "replicas": "Replicas",
 }
+_UNITS = {"stepTime": " ms"}
 _DONE = {
     "Raise": "raise",
     "Lower": "cut",
@@ -41,23 +42,19 @@ class KnobStory:
 
 def story(decision: ExplainedDecision, now: datetime) -> KnobStory:
     """Of the newest decision about a knob."""
+    unit = _UNITS.get(decision.knob, "")
     rejected = [each for each in decision.considered if not each.chosen]
     chosen = [each for each in decision.considered if each.chosen]
     return KnobStory(
         knob=decision.knob,
         decided=f"{wording.age(decision.time, now)} ago: "
         f"{wording.decided(decision)}. {decision.message}",
-        considered=(*map(_chosen, chosen), *map(_rejected, rejected)),
+        considered=(
+            *(f"At {each.value}{unit}: {each.message}." for each in chosen),
+            *(f"Not {each.value}{unit} ({each.reason}): {each.message}." for each in rejected),
+        ),
         next=tuple(_next(each, now) for each in decision.next_steps),
     )
-
-
-def _chosen(candidate: CandidateStatus) -> str:
-    return f"At {candidate.value}: {candidate.message}."
-
-
-def _rejected(candidate: CandidateStatus) -> str:
-    return f"Not {candidate.value} ({candidate.reason}): {candidate.message}."
 
 
 def _next(step: NextStepStatus, now: datetime) -> str:
