@@ -1,9 +1,10 @@
 """Fits the sample's targets and load to other machines, from one prompt measured alone.
 
 The targets of `manifests/samples/smollm2.yaml` hold on the class of machine they were chosen
-on. Elsewhere the same prompt is timed first; targets change by the same factor and the load by
-its inverse, so that the engines are as busy as there: on a slower machine no budget could meet
-the targets under that load, on a faster one every budget would.
+on. Elsewhere the same prompt is timed first. Targets change as a step with a prompt does, which
+is what they are about: on a slower machine no budget could meet them, on a faster one every budget
+would. The load changes by the inverse of what is slower, prompts or decoding, so that the engines
+are as busy as there.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ REFERENCE_GAP_MS = 54.0
 """Median gap between its further tokens there."""
 TOLERANCE = 1.25
 """The targets leave this much room, so nearer machines keep them as they are."""
+LEAST_SHARE = 0.45
+"""However fast prompts are, a gap between tokens may take two and a half times the usual one."""
 
 
 class ProbeError(Exception):
@@ -70,7 +73,17 @@ def _median_gap_ms(times: Sequence[float]) -> float:
 
 def factor(probe: Probe) -> float:
     """What the targets are to be multiplied by: 1 where the machine is near enough."""
+    first, gap = probe.first_ms / REFERENCE_FIRST_MS, probe.gap_ms / REFERENCE_GAP_MS
+    return _unless_near(max(first, LEAST_SHARE * gap))
+
+
+def load_factor(probe: Probe) -> float:
+    """What the load is to be divided by, likewise."""
     slower = max(probe.first_ms / REFERENCE_FIRST_MS, probe.gap_ms / REFERENCE_GAP_MS)
+    return _unless_near(slower)
+
+
+def _unless_near(slower: float) -> float:
     return 1.0 if 1 / TOLERANCE <= slower <= TOLERANCE else slower
 
 

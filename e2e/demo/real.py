@@ -86,7 +86,7 @@ class RealPart:
     after: Span | None
     outside_cpu: float | None
     pods: int
-    scaled_by: float
+    scaled_by: float = 1.0
 
 
 @dataclass(slots=True)
@@ -148,14 +148,14 @@ def run(stand: Stand) -> RealPart:
     sample = manifest.read("smollm2")
     _deploy(stand, sample)
     meter = HostMeter(stand.programs)
-    sample, scaled_by = _greet_and_calibrate(stand, sample)
+    sample, scaled_by, rate_rps = _greet_and_calibrate(stand, sample)
     observer = Observer(stand.kubectl.kubeconfig, stand.namespace, sample.name, stand.context)
     try:
-        part = _under_load(stand, sample, observer, meter, scaled_by)
+        part = _under_load(stand, sample, observer, meter, rate_rps)
     finally:
         observer.close()
     _scale_away(stand, sample)
-    return part
+    return replace(part, scaled_by=scaled_by)
 
 
 def _deploy(stand: Stand, sample: Manifest) -> None:
@@ -167,7 +167,8 @@ def _deploy(stand: Stand, sample: Manifest) -> None:
     prompt.run(stand.kubectl, "get", prompt.KIND, sample.name)
 
 
-def _greet_and_calibrate(stand: Stand, sample: Manifest) -> tuple[Manifest, float]:
+def _greet_and_calibrate(stand: Stand, sample: Manifest) -> tuple[Manifest, float, float]:
+    """The sample with its targets for this machine, what they were scaled by, and the load."""
     with port_forward(stand.kubectl, f"service/{sample.name}", 8000) as port:
         print(f"  Q: {QUESTION}\n  A: ", end="", flush=True)
         for piece in stream_chat(port, sample.model, QUESTION):
@@ -175,17 +176,18 @@ def _greet_and_calibrate(stand: Stand, sample: Manifest) -> tuple[Manifest, floa
         print("\n", flush=True)
         probe = calibration.measure(port, sample.model)
     by = calibration.factor(probe)
+    rate_rps = calibration.rate(RATE_RPS, calibration.load_factor(probe))
     targets = calibration.scaled(sample.targets_ms, by)
     shown = ", ".join(f"{name} {value} ms" for name, value in targets.items())
     print(
         f"  one prompt alone: first token {probe.first_ms:.0f} ms, then {probe.gap_ms:.0f} ms a "
         f"token; targets {'kept' if by == 1.0 else f'scaled by {by:.2f}'}: {shown}; "
-        f"load {calibration.rate(RATE_RPS, by):g} requests/s",
+        f"load {rate_rps:g} requests/s",
         flush=True,
     )
     if by != 1.0:
         _patch_targets(stand, sample, targets)
-    return replace(sample, targets_ms=targets), by
+    return replace(sample, targets_ms=targets), by, rate_rps
 
 
 def _patch_targets(stand: Stand, sample: Manifest, targets: Mapping[str, int]) -> None:
@@ -199,10 +201,9 @@ def _tune(stand: Stand, service: str, mode: str) -> None:
 
 
 def _under_load(
-    stand: Stand, sample: Manifest, observer: Observer, meter: HostMeter, scaled_by: float
+    stand: Stand, sample: Manifest, observer: Observer, meter: HostMeter, rate_rps: float
 ) -> RealPart:
     url = f"http://{sample.name}.{stand.namespace}:8000"
-    rate_rps = calibration.rate(RATE_RPS, scaled_by)
     args = ("--url", url, "--model", sample.model, "--rate", f"{rate_rps:g}", *LOAD)
     job = LoadJob(stand.kubectl, stand.host, "demo-load-real", args, deadline_s=420)
     stages = Stages(stand, sample.name, observer)
@@ -229,7 +230,6 @@ def _under_load(
         moved_s=stages.moved_s,
         outside_cpu=meter.outside() if stand.settings.provider == "built" else None,
         pods=len(observer.pods),
-        scaled_by=scaled_by,
     )
 
 
