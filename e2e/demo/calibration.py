@@ -78,9 +78,8 @@ def factor(probe: Probe) -> float:
 
 
 def load_factor(probe: Probe) -> float:
-    """What the load is to be divided by, likewise."""
-    slower = max(probe.first_ms / REFERENCE_FIRST_MS, probe.gap_ms / REFERENCE_GAP_MS)
-    return _unless_near(slower)
+    """What the load is to be divided by; it leaves no room, so any difference counts."""
+    return max(probe.first_ms / REFERENCE_FIRST_MS, probe.gap_ms / REFERENCE_GAP_MS)
 
 
 def _unless_near(slower: float) -> float:

@@ -34,7 +34,7 @@ RATE_RPS = 0.85
 """Keeps two engines about half busy where the sample's targets were chosen."""
 LOAD = (
     *("--plan", "steady", "--duration", f"{LOAD_S:g}"),
-    *("--mix", "chat:0.35:24-64:40-60,long:0.65:400-600:6-10", "--seed", "11"),
+    *("--mix", "chat:0.25:24-64:40-60,long:0.75:400-600:6-10", "--seed", "11"),
     *("--max-requests", "600", "--json"),
 )
 

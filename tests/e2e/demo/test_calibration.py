@@ -33,7 +33,7 @@ def test_only_other_machines_get_other_targets(first: float, gap: float, expecte
 
 
 @pytest.mark.parametrize(
-    ("first", "gap", "expected"), [(0.53, 0.85, 1.0), (0.5, 0.7, 0.7), (1.0, 1.5, 1.5)]
+    ("first", "gap", "expected"), [(0.53, 0.85, 0.85), (0.5, 0.7, 0.7), (1.0, 1.5, 1.5)]
 )
 def test_the_load_is_what_the_slower_of_both_carries(
     first: float, gap: float, expected: float

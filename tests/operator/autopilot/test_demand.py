@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from paceline_operator.autopilot.demand import Demand, forecast
+from paceline_operator.autopilot.demand import Demand, Past, forecast
 from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.memory import Minute
 from paceline_operator.autopilot.window import Counter, Window
@@ -74,7 +74,7 @@ def test_a_gentle_slope_is_known_by_the_minutes_before() -> None:
         for n in range(5)
     )
     long, short = (
-        forecast(recent, WORK, horizon_s=300.0, memory_s=300.0, minutes=known)
+        forecast(recent, WORK, horizon_s=300.0, memory_s=300.0, past=Past(minutes=known))
         for known in (minutes, ())
     )
     assert short.carried_rps < short.level_rps < 13.0 < long.carried_rps < 14.5
@@ -91,8 +91,8 @@ def test_a_surge_that_was_seen_is_no_slope_either() -> None:
     """A small step looks like a line, until one knows of it."""
     rates = [*[10.0] * 40, *[13.0] * 20]
     seen, known = (
-        forecast(offered(*rates), WORK, horizon_s=300.0, memory_s=300.0, line_since_s=since_s)
-        for since_s in (0.0, 200.0)
+        forecast(offered(*rates), WORK, horizon_s=300.0, memory_s=300.0, past=past)
+        for past in (Past(), Past(surged_at_s=200.0))
     )
     assert seen.carried_rps > 13.5
     assert known.carried_rps < 13.0
@@ -105,6 +105,27 @@ def test_a_line_goes_no_farther_ahead_than_it_comes_from() -> None:
         for horizon_s in (300.0, 900.0)
     )
     assert near == far
+
+
+def test_long_prompts_are_no_surge_of_what_a_kv_cache_holds() -> None:
+    """Ten times as many tokens in as many requests, where answers are what fills the cache."""
+
+    def seen(prompt_share: float) -> Demand:
+        slices = [
+            window(5.0 * n, 5.0 * n + 5.0, counters={
+                Counter.REQUESTS_RECEIVED: 50.0,
+                Counter.PROMPT_TOKENS_RECEIVED: 50_000.0 if n == 59 else 5000.0,
+            })
+            for n in range(60)
+        ]  # fmt: skip
+        return forecast(
+            fleet(slices=tuple(slices)), WORK, horizon_s=135.0, memory_s=300.0,
+            prompt_share=prompt_share,
+        )  # fmt: skip
+
+    assert seen(1.0).forecast_rps > 50.0
+    assert seen(0.1).forecast_rps < 20.0
+    assert seen(0.0).forecast_rps == pytest.approx(seen(0.0).level_rps, rel=0.05)
 
 
 def test_one_heavy_burst_orders_little() -> None:

@@ -50,6 +50,16 @@ def test_work_of_the_batch_tier_is_no_demand() -> None:
     assert noted((), slices)[0].tokens == pytest.approx(120.0)
 
 
+def test_requests_are_counted_by_their_share_of_the_tokens() -> None:
+    counters = {
+        Counter.REQUESTS_RECEIVED: 10.0,
+        Counter.PROMPT_TOKENS_RECEIVED: 100.0,
+        Counter.BATCH_TOKENS_RECEIVED: 80.0,
+    }
+    slices = [window(5.0 * n, 5.0 * n + 5.0, counters=counters) for n in range(60)]
+    assert noted((), slices)[0].requests == pytest.approx(24.0)
+
+
 def test_without_slices_nothing_is_forgotten() -> None:
     known = (Minute(start_s=0.0, end_s=60.0, tokens=1.0),)
     assert noted(known, ()) == known

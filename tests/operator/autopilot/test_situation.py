@@ -119,3 +119,13 @@ def test_where_no_budget_fits_the_one_in_force_is_what_replicas_are_sized_for() 
     assert s.cap is None
     assert s.settled_budget == s.knobs.max_num_batched_tokens > s.cap_or_floor
     assert s.coming_budget == s.knobs.max_num_batched_tokens
+
+
+@pytest.mark.parametrize(
+    ("bound", "share"),
+    [("", 1.0), ("prefill", 1.0), ("ttft", 1.0), ("kv", 0.5), ("sequences", 0.0), ("itl", 0.0)],
+)
+def test_what_bounds_a_replica_says_what_of_a_request_is_work(bound: str, share: float) -> None:
+    """Prompts and answers are taken to be alike while none was seen."""
+    s = understand(auto(), fleet(), Memory(bound=bound), 1000.0)
+    assert s.prompt_share == pytest.approx(share)

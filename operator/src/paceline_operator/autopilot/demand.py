@@ -9,6 +9,7 @@ from math import sqrt
 
 from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.memory import Minute
+from paceline_operator.autopilot.minutes import offered_requests
 from paceline_operator.autopilot.trend import Part, carried_on
 from paceline_operator.autopilot.window import Window
 from paceline_operator.autopilot.workload import Workload
@@ -61,6 +62,22 @@ class Demand:
     dispersion: float = 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What is remembered of the load.
+
+    Attributes:
+        minutes: What was offered before the slices.
+        surged_at_s: When the last surge began: no line goes through it.
+    """
+
+    minutes: tuple[Minute, ...] = ()
+    surged_at_s: float = 0.0
+
+
+NO_PAST = Past()
+
+
 def forecast(
     fleet: FleetObservation,
     workload: Workload,
@@ -68,8 +85,8 @@ def forecast(
     horizon_s: float,
     memory_s: float,
     is_queued: bool = False,
-    minutes: Sequence[Minute] = (),
-    line_since_s: float = 0.0,
+    past: Past = NO_PAST,
+    prompt_share: float = 1.0,
 ) -> Demand:
     """Forecast from offered prompt tokens: accepted, refused, and gone while waiting.
 
@@ -79,18 +96,18 @@ def forecast(
         horizon_s: How far ahead: a cold start and a tick.
         memory_s: How long a high rate is remembered.
         is_queued: Whether prompts wait so long that more must have come than is carried.
-        minutes: What was offered before the slices.
-        line_since_s: When the last surge began: no line goes through it.
+        past: What is remembered of before.
+        prompt_share: Share of a request's work that its prompt is; the rest is alike for all.
     """
     step_sigmas = SURGE_SIGMAS if is_queued else STEP_SIGMAS
-    seen = _Offered(fleet, workload, step_sigmas, minutes)
+    seen = _Offered(fleet, workload, step_sigmas, past.minutes, prompt_share)
     if not seen.slices:
         return Demand()
     longest_s = min(SPANS_S[-1], max(_SHORTEST_LONG_S, memory_s))
     spans = [span_s for span_s in SPANS_S if seen.least_span_s <= span_s < longest_s]
     steady_s = seen.steady_span((longest_s, *reversed(spans)))
     level = max(seen.steady(steady_s), *(seen.sure(s) for s in spans if s <= steady_s))
-    carried = min(seen.carried_on(horizon_s, line_since_s), MOST_CARRIED * level)
+    carried = min(seen.carried_on(horizon_s, past.surged_at_s), MOST_CARRIED * level)
     expected = max(level, carried)
     noise = NOISE_SIGMAS * seen.sigma(expected, max(horizon_s, _SHORT_S))
     return Demand(
@@ -103,9 +120,11 @@ def forecast(
     )
 
 
-def rates(fleet: FleetObservation, workload: Workload) -> dict[float, float]:
+def rates(
+    fleet: FleetObservation, workload: Workload, prompt_share: float = 1.0
+) -> dict[float, float]:
     """Offered requests per second over each of the stretches, by its length in seconds."""
-    seen = _Offered(fleet, workload)
+    seen = _Offered(fleet, workload, prompt_share=prompt_share)
     return {span_s: seen.rate(span_s) for span_s in SPANS_S} if seen.slices else {}
 
 
@@ -117,6 +136,7 @@ class _Offered:
         workload: For the mean prompt and its variation.
         step_sigmas: How far a stretch lies above what came before it to be known for a step.
         minutes: What was offered before the slices.
+        prompt_share: Share of a request's work that its prompt is.
     """
 
     def __init__(
@@ -125,13 +145,15 @@ class _Offered:
         workload: Workload,
         step_sigmas: float = STEP_SIGMAS,
         minutes: Sequence[Minute] = (),
+        prompt_share: float = 1.0,
     ) -> None:
         self.slices = fleet.slices
         self._minutes = minutes
+        self._prompt_share = prompt_share
         self._step_sigmas = step_sigmas
         self._prompt_tokens = max(1.0, workload.prompt_mean)
         # A sum of random prompts varies more than a count of requests does.
-        by_prompts = 1.0 + workload.prompt_cv2
+        by_prompts = 1.0 + prompt_share**2 * workload.prompt_cv2
         self._dispersion = min(_MOST_DISPERSION, max(by_prompts, self._clustering()))
 
     @property
@@ -227,8 +249,10 @@ class _Offered:
 
     def _parts(self) -> list[Part]:
         """All that is known, oldest first: minutes, then the slices after them."""
-        tokens = self._prompt_tokens
-        parts = [Part(each.start_s, each.end_s, each.tokens / tokens) for each in self._minutes]
+        parts = [
+            Part(each.start_s, each.end_s, self._work(each.tokens, each.requests))
+            for each in self._minutes
+        ]
         known_s = parts[-1].end_s if parts else 0.0
         newer = (w for w in self.slices if w.start_s >= known_s - 1e-6 and w.length_s)
         return [*parts, *(Part(w.start_s, w.end_s, self._requests(w)) for w in newer)]
@@ -262,7 +286,12 @@ class _Offered:
         return sum(map(self._requests, found)) / length_s if length_s else 0.0
 
     def _requests(self, window: Window) -> float:
-        return window.offered_tokens / self._prompt_tokens
+        return self._work(window.offered_tokens, offered_requests(window))
+
+    def _work(self, tokens: float, requests: float) -> float:
+        """In requests of the mean prompt."""
+        share = self._prompt_share
+        return share * tokens / self._prompt_tokens + (1.0 - share) * requests
 
 
 def _middle_s(window: Window) -> float:

@@ -73,6 +73,7 @@ def of_replicas(s: Situation, found: Need | None, limits: Limits, memory: Memory
         "levelRps": s.demand.level_rps,
         "carriedRps": s.demand.carried_rps,
         "dispersion": s.demand.dispersion,
+        "promptShare": s.prompt_share,
         **_rates(s),
         "waitingTokens": round(s.waiting_tokens),
         "waitingRequests": sum(pod.waiting - pod.batch_waiting for pod in s.fleet.serving),
@@ -124,7 +125,7 @@ def _load(s: Situation) -> Inputs:
 
 
 def _rates(s: Situation) -> Inputs:
-    found = rates(s.fleet, s.plant.workload)
+    found = rates(s.fleet, s.plant.workload, s.prompt_share)
     return {f"offeredRps{span_s:.0f}s": rps for span_s, rps in found.items()}
 
 

@@ -197,11 +197,13 @@ class Minute:
         start_s: Its beginning.
         end_s: Its end.
         tokens: Prompt tokens offered.
+        requests: Requests they belong to.
     """
 
     start_s: float
     end_s: float
     tokens: float
+    requests: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +258,7 @@ class Memory:
         shape: What requests looked like; None until enough were seen.
         hit_shares: What fleets of several sizes found in their prefix caches.
         bursts: Surges of the load, and how soon they were over.
+        bound: What ended a replica's capacity when it was last reckoned, empty for nothing.
         misses: Of each objective, for its error budget.
         minutes: What was offered before the slices that are kept, a minute each.
         manual_replicas: Last `spec.replicas` seen.
@@ -310,6 +313,7 @@ class Memory:
     shape: Shape | None = None
     hit_shares: tuple[HitShare, ...] = ()
     bursts: Bursts = Bursts()
+    bound: str = ""
     misses: tuple[Misses, ...] = ()
     minutes: tuple[Minute, ...] = ()
     manual_replicas: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paceline_operator.autopilot.memory import Minute
-from paceline_operator.autopilot.window import Window
+from paceline_operator.autopilot.window import Counter, Window
 
 KEPT_S = 600.0
 """Since when they are kept: the longest line is laid through so much."""
@@ -26,6 +26,13 @@ def noted(known: tuple[Minute, ...], slices: Sequence[Window]) -> tuple[Minute, 
     return tuple(found)
 
 
+def offered_requests(window: Window) -> float:
+    """Of the interactive tier: as many of all as its share of the tokens."""
+    tokens = window.count(Counter.PROMPT_TOKENS_RECEIVED)
+    share = window.offered_tokens / tokens if tokens else 1.0
+    return share * window.count(Counter.REQUESTS_RECEIVED)
+
+
 def _next(since_s: float, slices: Sequence[Window]) -> Minute | None:
     """The first one after a time; where nothing was measured it begins anew."""
     parts: list[Window] = []
@@ -38,6 +45,10 @@ def _next(since_s: float, slices: Sequence[Window]) -> Minute | None:
             parts = []
         parts.append(window)
         if window.end_s - parts[0].start_s >= MINUTE_S - _SAME_S:
-            tokens = sum(part.offered_tokens for part in parts)
-            return Minute(start_s=parts[0].start_s, end_s=window.end_s, tokens=tokens)
+            return Minute(
+                start_s=parts[0].start_s,
+                end_s=window.end_s,
+                tokens=sum(part.offered_tokens for part in parts),
+                requests=sum(map(offered_requests, parts)),
+            )
     return None

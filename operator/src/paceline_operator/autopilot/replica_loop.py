@@ -56,7 +56,8 @@ def run(s: Situation, *, feasible: bool) -> Outcome:
     memory = recorded(s, corrected(s), limits.recorded(found.keep))
     if half_blind(s):
         memory = interrupted(memory)
-    memory = replace(memory, replica_at_s=s.now_s)
+    bound = s.memory.bound if found.bound is None else found.bound.value
+    memory = replace(memory, replica_at_s=s.now_s, bound=bound)
     wish = _wish(replace(s, memory=memory), found, limits)
     return _settled(s, wish, memory, found, limits)
 

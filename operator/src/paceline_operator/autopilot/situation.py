@@ -11,7 +11,7 @@ from paceline_operator.autopilot.arbitration import Cause, Stance, stance
 from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.capacity import Bound, Terms, attainable, capacity_rps
 from paceline_operator.autopilot.decision import SloMeasurement
-from paceline_operator.autopilot.demand import Demand, forecast
+from paceline_operator.autopilot.demand import Demand, Past, forecast
 from paceline_operator.autopilot.fleet import DataClass, FleetObservation, PodObservation, Tunables
 from paceline_operator.autopilot.ladder import Ladder
 from paceline_operator.autopilot.memory import Memory
@@ -83,6 +83,14 @@ class Situation:
         seqs = self.knobs.max_num_running_seqs if running_seqs is None else running_seqs
         lowest = max(budget_floor(seqs, step), self.policy.batch_min or 0)
         return Ladder(floor=min(-(-lowest // step) * step, ceiling), ceiling=ceiling, step=step)
+
+    @cached_property
+    def prompt_share(self) -> float:
+        """Share of a request's work that its prompt is, of what bounds a replica."""
+        work = self.plant.workload
+        if self.memory.bound == Bound.KV.value:
+            return work.prompt_mean / (work.prompt_mean + work.output_mean)
+        return 0.0 if self.memory.bound in (Bound.SEQUENCES.value, Bound.ITL.value) else 1.0
 
     @cached_property
     def itl_target_ms(self) -> float | None:
@@ -376,8 +384,8 @@ def understand(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: f
         horizon_s=cold_start_s + REPLICA_EVERY_S,
         memory_s=policy.down_window_s,
         is_queued=_is_queued(s),
-        minutes=memory.minutes,
-        line_since_s=memory.bursts.began_at_s,
+        past=Past(minutes=memory.minutes, surged_at_s=memory.bursts.began_at_s),
+        prompt_share=s.prompt_share,
     )
     return replace(s, demand=demand)
 
