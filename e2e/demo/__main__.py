@@ -61,7 +61,7 @@ def _demo() -> int:
     with stand(NAMESPACE, keep_cluster=True) as place:
         if place.settings.provider == "built":
             place_model(MODEL_FILE)
-        print("\n== 1. A real model, and a budget moved live ==", flush=True)
+        print("\n== 1. A real model, and steps sized for its objective, live ==", flush=True)
         real_part = real.run(place)
         print("\n== 2. A fleet, and a threefold load step ==", flush=True)
         fleet_part = fleet.run(place)
