@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.validation.served_engine import ServedEngineError
+from bench.validation.served_engine import ServedEngineError, end
 from e2e.setup.place import ENGINE_VENV
 from paceline_operator.simulator.law import StepLaw
 from paceline_operator.simulator.profiles import Profile
@@ -35,12 +35,16 @@ def measure(model: Path) -> Profile:
             *("--model", str(model), "--results", folder),
         ]
         env = {**os.environ, "PYTHONPATH": f"{ROOT / 'operator' / 'src'}{os.pathsep}{ROOT}"}
-        done = subprocess.run(
-            command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            check=False,
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
-        if done.returncode:
-            said = (done.stderr or done.stdout).strip().splitlines()
+        try:
+            output, errors = process.communicate()
+        finally:
+            end(process)  # asked, not killed, it ends the engine that it has started
+        if process.returncode:
+            said = (errors or output).strip().splitlines()
             raise ServedEngineError(f"the step-time law: {said[-1] if said else 'nothing said'}")
         (found,) = Path(folder).glob("cpu-profile-*.json")
         return read(json.loads(found.read_text()))

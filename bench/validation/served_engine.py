@@ -50,7 +50,7 @@ def serving(program: Path, flags: Sequence[str], log: Path) -> Iterator[str]:
         _wait(process, f"http://{HERE}:{health}/readyz", log)
         yield f"http://{HERE}:{api}"
     finally:
-        _end(process)
+        end(process)
 
 
 def load(url: str, flags: Sequence[str]) -> LoadLog:
@@ -71,7 +71,7 @@ def load(url: str, flags: Sequence[str]) -> LoadLog:
     try:
         output, _ = process.communicate()
     finally:
-        _end(process)
+        end(process)
     if process.returncode:
         raise ServedEngineError(f"the load generator ended with code {process.returncode}")
     return read_log(output.splitlines())
@@ -105,7 +105,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _end(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
+def end(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
     """Ends the group: politely, then not."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:

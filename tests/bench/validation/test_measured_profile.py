@@ -11,7 +11,7 @@ from bench.validation import measured_profile
 from bench.validation.served_engine import ServedEngineError
 from paceline_operator.simulator.profiles import find_profile
 
-RESULT = Path("bench/results/cpu-profile-2026-11-30-185856.json")
+RESULT = measured_profile.ROOT / "bench/results/cpu-profile-2026-11-30-185856.json"
 
 
 def test_a_result_becomes_the_profile_that_the_simulator_ships() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,7 @@ from tests.operator.simulator.fleets import Nothing
 from tests.operator.simulator.scenario import (
     SMALL,
     Moment,
+    Run,
     Service,
     chat,
     lengths,
@@ -150,14 +152,21 @@ def test_11_six_hours_of_the_same_load_then_a_step() -> None:
     assert cap / two_rungs <= last.after <= cap * two_rungs
 
 
+def with_pushes_lost(policy: dict[str, Any], lost: float) -> tuple[Service, Run]:
+    service = Service(replicas=4, most=4, policy={**policy, "replicas": 4})
+    load = chat(Constant(rps=1.0, duration_s=240.0))
+    return service, play(service, load, faults=[PushesLost(start_s=0.0, probability=lost)])
+
+
+def with_values_kept(policy: dict[str, Any]) -> tuple[Service, Run]:
+    service = Service(replicas=2, most=2, policy={**policy, "replicas": 2})
+    load = chat(Constant(rps=0.7, duration_s=600.0))
+    return service, play(service, load, faults=[ValuesKept(start_s=0.0, pods=frozenset({1}))])
+
+
 @pytest.mark.parametrize("lost", [0.3])
 def test_13_pushes_fail_now_and_then(lost: float) -> None:
-    service = Service(replicas=4, most=4, policy={**FIXED, "replicas": 4})
-    run = play(
-        service,
-        chat(Constant(rps=1.0, duration_s=240.0)),
-        faults=[PushesLost(start_s=0.0, probability=lost)],
-    )
+    service, run = with_pushes_lost(FIXED, lost)
     reports = [p.tunables for p in run.moments()[-1].seen.pods if p.tunables]
     assert {r.effective for r in reports} == {run.budgets()[-1]}
     assert run.budgets()[-1] < service.ceiling
@@ -166,12 +175,7 @@ def test_13_pushes_fail_now_and_then(lost: float) -> None:
 
 @pytest.mark.parametrize("lost", [0.3])
 def test_13_pushes_to_paced_engines_fail_now_and_then(lost: float) -> None:
-    service = Service(replicas=4, most=4, policy={**PACED, "replicas": 4})
-    run = play(
-        service,
-        chat(Constant(rps=1.0, duration_s=240.0)),
-        faults=[PushesLost(start_s=0.0, probability=lost)],
-    )
+    _, run = with_pushes_lost(PACED, lost)
     last = run.moments()[-1].seen
     assert last.desired_tunables is not None
     told_ms = last.desired_tunables.step_time_target_ms
@@ -181,12 +185,7 @@ def test_13_pushes_to_paced_engines_fail_now_and_then(lost: float) -> None:
 
 
 def test_13_an_engine_accepts_and_ignores_a_step_time() -> None:
-    service = Service(replicas=2, most=2, policy={**PACED, "replicas": 2})
-    run = play(
-        service,
-        chat(Constant(rps=0.7, duration_s=600.0)),
-        faults=[ValuesKept(start_s=0.0, pods=frozenset({1}))],
-    )
+    _, run = with_values_kept(PACED)
     last = run.moments()[-1]
     reports = {p.uid: p.tunables for p in last.seen.pods if p.tunables}
     assert reports["uid-1"].step_time_target_ms is None
@@ -200,12 +199,7 @@ def test_13_an_engine_accepts_and_ignores_a_step_time() -> None:
 
 
 def test_13_an_engine_accepts_and_ignores() -> None:
-    service = Service(replicas=2, most=2, policy={**FIXED, "replicas": 2})
-    run = play(
-        service,
-        chat(Constant(rps=0.7, duration_s=600.0)),
-        faults=[ValuesKept(start_s=0.0, pods=frozenset({1}))],
-    )
+    service, run = with_values_kept(FIXED)
     last = run.moments()[-1]
     reports = {p.uid: p.tunables for p in last.seen.pods if p.tunables}
     assert reports["uid-1"].effective == service.ceiling

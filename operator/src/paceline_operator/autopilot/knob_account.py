@@ -146,8 +146,8 @@ def _considered_seqs(s: Situation, decision: Decision) -> tuple[Candidate, ...]:
 
 def _next_steps(s: Situation, decision: Decision) -> tuple[NextStep, ...]:
     """Of the situation after the decision."""
-    if s.policy.is_paced and s.itl_target_ms is not None:
-        squeeze, moves = _squeeze_ends(s), _step_time_moves(s, s.itl_target_ms)
+    if s.step_time_target_ms is not None:
+        squeeze, moves = _squeeze_ends(s), _step_time_moves(s)
         return moves if squeeze is None else (squeeze, *moves)
     budget = _present(s, decision)
     upwards = _trial_ends(s, budget) or _raise(s, decision, budget)
@@ -155,8 +155,9 @@ def _next_steps(s: Situation, decision: Decision) -> tuple[NextStep, ...]:
     return tuple(step for step in found if step is not None)
 
 
-def _step_time_moves(s: Situation, target_ms: float) -> tuple[NextStep, NextStep]:
+def _step_time_moves(s: Situation) -> tuple[NextStep, NextStep]:
     """The margin is an integral of what gaps attain."""
+    target_ms = s.itl_target_ms or 0.0
     least_ms, most_ms = ((1 - margin) * target_ms for margin in (MOST_MARGIN, LEAST_MARGIN))
     return (
         NextStep(
