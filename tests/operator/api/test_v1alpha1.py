@@ -13,6 +13,7 @@ from paceline_operator.api.choice import Mode
 from paceline_operator.api.v1alpha1 import (
     API_VERSION,
     MAX_DECISIONS,
+    MAX_WINDOW_SECONDS,
     BudgetStatus,
     Condition,
     DecisionStatus,
@@ -20,11 +21,13 @@ from paceline_operator.api.v1alpha1 import (
     InferenceServiceSpec,
     InferenceServiceStatus,
     Scaling,
+    Slo,
     SloMetric,
     SloStatus,
     Summary,
 )
 from paceline_operator.autopilot.policy import policy_from_spec
+from paceline_operator.autopilot.slices import HISTORY_S
 from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
 from tests.support.rest import MERGE
 
@@ -63,6 +66,16 @@ def test_defaults_that_must_not_change_later_are_stored(fleets: FleetApi) -> Non
         "routing": {"mode": "Proxy"},
         "slos": [{**slo, "tier": "interactive", "percentile": 95, "windowSeconds": 60}],
     }
+
+
+def test_no_window_is_longer_than_measurements_are_kept() -> None:
+    assert MAX_WINDOW_SECONDS == HISTORY_S
+
+
+@pytest.mark.parametrize(("stored", "read"), [(60, 60), (300, 300), (3600, 300)])
+def test_a_window_that_was_admitted_once_is_read_as_the_longest(stored: int, read: int) -> None:
+    slo = {"name": "ttft", "metric": "TTFT", "targetMs": 500, "windowSeconds": stored}
+    assert Slo.model_validate(slo).window_seconds == read
 
 
 def test_defaults_are_those_the_autopilot_reads() -> None:

@@ -297,6 +297,17 @@ def test_slo_met(met: list[bool | None], status: ConditionStatus, said: str) -> 
     assert said in verdict.message
 
 
+@pytest.mark.parametrize("met", [True, False, None])
+def test_a_window_that_is_not_kept_is_told_of_and_changes_no_verdict(met: bool | None) -> None:
+    tick = replace(TICK, slo=(measured("s0", met),))
+    plain = verdicts.slo_met(sight(tick=tick))
+    told = verdicts.slo_met(sight(tick=tick, shortened=("s0", "s1")))
+    assert (told.status, told.reason) == (plain.status, plain.reason)
+    assert told.message.startswith(plain.message)
+    assert "judged over 300 s" in told.message
+    assert "s0, s1" in told.message
+
+
 @pytest.mark.parametrize(("feasible", "status"), [(True, TRUE), (False, FALSE), (None, UNKNOWN)])
 def test_slo_feasible(feasible: bool | None, status: ConditionStatus) -> None:
     tick = replace(TICK, feasibility=Feasibility(feasible=feasible, message="sums"))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from paceline_operator.api.v1alpha1 import MAX_WINDOW_SECONDS
 from paceline_operator.autopilot.record import Replay
 from paceline_operator.domain.ownership import is_claimed
 from tests.support.engine_pods import settle
 from tests.support.fleet import pod_object
-from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
+from tests.support.fleet_api import COLLECTION, DEFINITIONS, FleetApi, inference_service
 from tests.support.operator_process import OperatorProcess
 from tests.support.rest import APPLY, MERGE
 from tests.support.service import (
@@ -227,6 +230,57 @@ def test_what_the_schema_lets_through_is_stalled_with_its_reason(
     )
     assert stalled
     assert stalled["reason"] == reason
+
+
+@contextmanager
+def longest_window(fleets: FleetApi, seconds: int) -> Iterator[None]:
+    """A definition that admits windows of so many seconds, as an earlier version did."""
+    path = f"{DEFINITIONS}/inferenceservices.paceline.dev"
+    schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/slos/items"
+    limit = f"{schema}/properties/windowSeconds/maximum"
+
+    def admit(most: int) -> None:
+        patch = [{"op": "replace", "path": limit, "value": most}]
+        reply = fleets.rest.call("PATCH", path, patch, "application/json-patch+json")
+        assert reply.status == 200, reply.message
+        slo = {**SPEC["slos"][0], "windowSeconds": most}
+        beyond = {**slo, "windowSeconds": most + 1}
+        for window, answer in ((slo, 201), (beyond, 422)):
+            probe = inference_service("probe", {**SPEC, "slos": [window]})
+            eventually(lambda p=probe, a=answer: fleets.validate(p).status == a)
+
+    admit(seconds)
+    try:
+        yield
+    finally:
+        admit(MAX_WINDOW_SECONDS)
+
+
+def eventually(check: Callable[[], bool]) -> None:
+    limit_s = time.monotonic() + 60.0
+    while not check():
+        assert time.monotonic() < limit_s
+        time.sleep(0.1)
+
+
+@pytest.mark.behaviour(
+    "an object stored with a window that is not admitted any more is served and told of it",
+    report="windowSeconds above 300 was admitted and did nothing",
+)
+def test_a_window_that_was_admitted_once_is_served_and_said(
+    fleets: FleetApi, operator: OperatorProcess
+) -> None:
+    with longest_window(fleets, 3600):
+        create(fleets, "wide", slos=[{**SPEC["slos"][0], "windowSeconds": 3600}])
+    operator.eventually(lambda: replicas(fleets.rest, "wide") == 1)
+    met = operator.eventually(lambda: condition(fleets.rest, "wide", "SLOMet"))
+    assert "not the windowSeconds of: ttft" in met["message"]
+    # Its status is written after the definition has changed, too.
+    body = {"spec": {"replicas": 2}}
+    assert fleets.rest.call("PATCH", f"{COLLECTION}/wide", body, MERGE).status == 200
+    operator.eventually(lambda: status(fleets.rest, "wide")["observedGeneration"] == 2)
+    assert replicas(fleets.rest, "wide") == 2
+    assert condition(fleets.rest, "wide", "Stalled")["status"] == "False"
 
 
 def test_a_pod_that_lost_its_label_stops_nothing(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from paceline_operator.api.base import (
     Image,
@@ -59,6 +59,7 @@ __all__ = [
     "MAX_DECISIONS",
     "MAX_NAME_LENGTH",
     "MAX_PROXY_REPLICAS",
+    "MAX_WINDOW_SECONDS",
     "PLURAL",
     "SHORT_NAME",
     "SINGULAR",
@@ -115,6 +116,8 @@ MAX_NAME_LENGTH = 40
 """With `-proxy` and the suffixes of ReplicaSet and Pod, every pod's name still fits 63."""
 MAX_PROXY_REPLICAS = 64
 """Server slots in the proxy's configuration."""
+MAX_WINDOW_SECONDS = 300
+"""Measurements are kept for so long (`autopilot.slices.HISTORY_S`)."""
 
 
 class Draft(Model):
@@ -296,6 +299,11 @@ class EngineSpec(Model):
     """Further environment variables."""
 
 
+def _as_kept(seconds: Any) -> Any:
+    """Objects that were stored while more was admitted are judged over what is kept."""
+    return min(seconds, MAX_WINDOW_SECONDS) if isinstance(seconds, int) else seconds
+
+
 class Slo(Model):
     """One objective: at least `percentile` % of samples within `targetMs`."""
 
@@ -311,8 +319,11 @@ class Slo(Model):
     """Share of samples that must meet the target, in percent: 95 means that at least 95 % do."""
     target_ms: Annotated[int, Field(ge=1, le=2147483647)]
     """Target in milliseconds."""
-    window_seconds: Annotated[int, Field(ge=10, le=3600), stored()] = 60
-    """Time over which attainment is judged, in seconds."""
+    window_seconds: Annotated[
+        int, Field(ge=10, le=MAX_WINDOW_SECONDS), BeforeValidator(_as_kept), stored()
+    ] = 60
+    """Time over which attainment is judged, in seconds. At most 300, for which measurements are
+    kept; `burnHour` and `burnSixHours` of the status look further back."""
 
 
 class Tuning(Model):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from paceline_operator.api.choice import ConditionStatus
 from paceline_operator.api.conditions import ConditionType, Verdict, timestamp
+from paceline_operator.api.v1alpha1 import MAX_WINDOW_SECONDS
 from paceline_operator.autopilot.decision import Tick
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.domain.pods import CRASH_LOOP, UNSCHEDULABLE, PodView, Problem
@@ -45,6 +46,7 @@ class Sight:
         tick: What the autopilot said, None where it did not run.
         unmeasured: Why pods gave no metrics, empty where all did.
         settling: Whether the process took over so lately that not knowing is no news.
+        shortened: Objectives whose stored window is longer than measurements are kept.
     """
 
     pods: tuple[PodView, ...] = ()
@@ -70,6 +72,7 @@ class Sight:
     tick: Tick | None = None
     unmeasured: str = ""
     settling: bool = False
+    shortened: tuple[str, ...] = ()
 
     @property
     def live(self) -> tuple[PodView, ...]:
@@ -235,6 +238,17 @@ def metrics_fresh(sight: Sight) -> Verdict:
 
 def slo_met(sight: Sight) -> Verdict:
     """Whether every objective holds over its window."""
+    found = _judged(sight)
+    if not sight.shortened:
+        return found
+    told = (
+        f"judged over {MAX_WINDOW_SECONDS} s, the longest window, and not the windowSeconds of: "
+        f"{', '.join(sight.shortened)}; write at most {MAX_WINDOW_SECONDS} there"
+    )
+    return Verdict(found.status, found.reason, "; ".join(filter(None, (found.message, told))))
+
+
+def _judged(sight: Sight) -> Verdict:
     measured = sight.tick.slo if sight.tick is not None else ()
     if not measured:
         return Verdict(UNKNOWN, "NoObjective", "no objective is set or measured")

@@ -11,7 +11,14 @@ from paceline_operator.api.status import MAX_DECISIONS, InferenceServiceStatus
 from paceline_operator.autopilot.decision import Decision, Tick
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import dump_memory
-from paceline_operator.domain import blast_radius, contest, pinned, report, rollout
+from paceline_operator.domain import (
+    blast_radius,
+    contest,
+    former_limits,
+    pinned,
+    report,
+    rollout,
+)
 from paceline_operator.domain.names import derive
 from paceline_operator.domain.pods import Problem
 from paceline_operator.domain.tunables import objectives_digest
@@ -297,6 +304,7 @@ def _sight(ctx: Context, session: Session, seen: Observed, plan: Plan) -> Sight:
         tick=told,
         unmeasured=_unmeasured(ctx, seen, is_fresh=is_fresh),
         settling=seen.is_settling,
+        shortened=former_limits.shortened(seen.service.get("spec") or {}),
     )
 
 
