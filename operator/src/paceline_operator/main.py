@@ -91,11 +91,11 @@ async def run(settings: Settings, environment: Environment) -> None:
         client = await stack.enter_async_context(KubeClient(configuration))
         session = await stack.enter_async_context(_engine_session())
         ctx = _context(settings, environment, client, session)
-        health = Health(ctx.queue)
+        lease = LeaderLease(client, _terms(settings, environment))
+        health = Health(ctx.queue, lease)
         app = web.application(ctx.instruments.registry, health.alive, health.ready)
         runner = await web.serve(app, environment.paceline_http_port)
         stack.push_async_callback(runner.cleanup)
-        lease = LeaderLease(client, _terms(settings, environment))
         if not await _until(stop, _stand_by(client, health, lease, settings)):
             return
         client.guard = lease.check

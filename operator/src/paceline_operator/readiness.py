@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from paceline_operator.kube.client import KubeClient
 from paceline_operator.kube.errors import KubeError, NotFoundError
+from paceline_operator.kube.lease import LeaderLease
 from paceline_operator.kube.resource import INFERENCE_SERVICE, Resource
 from paceline_operator.kube.store import Key
 from paceline_operator.reconcile.queue import WorkQueue
@@ -22,6 +23,7 @@ class Health:
     """What the probes say."""
 
     queue: WorkQueue[Key]
+    lease: LeaderLease
     can_reach_api: bool = False
 
     def alive(self) -> str:
@@ -30,8 +32,8 @@ class Health:
         return f"the oldest due object waits for {late:.0f} s" if late > OVERDUE_S else ""
 
     def ready(self) -> str:
-        """Whether this process works, or stands by."""
-        return "" if self.can_reach_api else "the API server was not reached yet"
+        """Why this process neither works nor stands by."""
+        return self.lease.refusal if self.can_reach_api else "the API server was not reached yet"
 
 
 async def reach(client: KubeClient, health: Health, namespaces: tuple[str, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -114,6 +115,84 @@ async def test_a_lease_of_another_is_not_given_up(client: KubeClient, name: str)
     await taking
     await one.release()
     assert await holder(client, name) == "two"
+
+
+async def test_whom_a_second_waits_for_is_told_once(
+    client: KubeClient, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    await lease(client, name, "one", clock).acquire()
+    caplog.set_level(logging.INFO)
+    waiting = asyncio.create_task(lease(client, name, "two", clock).acquire())
+    await asyncio.wait({waiting}, timeout=0.5)
+    assert [r.getMessage() for r in caplog.records if "stands by" in r.getMessage()] == [
+        f"two stands by: one holds lease default/{name}"
+    ]
+    await ended(waiting)
+
+
+async def ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def refused(client: KubeClient, namespace: str, name: str) -> LeaderLease:
+    terms = LeaseTerms(namespace=namespace, name=name, identity="one", renew_s=0.2)
+    return LeaderLease(client, terms, Clock())
+
+
+async def told(
+    asking: LeaderLease, caplog: pytest.LogCaptureFixture, seconds: float = 1.0
+) -> list[str]:
+    """Warnings of a process that asks in vain."""
+    trying = asyncio.create_task(asking.acquire())
+    await asyncio.wait({trying}, timeout=seconds)
+    assert not trying.done()
+    await ended(trying)
+    return [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+
+
+@pytest.mark.behaviour(
+    "a process that may not take the Lease says which, where, and what it lacks",
+    report="a process without the right to its Lease said nothing and was ready",
+)
+async def test_a_right_that_is_missing_is_told_once(
+    fleets: FleetApi, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(fleets.server.kubeconfig_for("nobody")))
+    async with KubeClient(await load_configuration()) as nobody:
+        asking = refused(nobody, "default", name)
+        (text,) = await told(asking, caplog)
+        assert asking.refusal in text
+        assert asking.refusal
+    assert f"lease default/{name}: " in text
+    assert "forbidden" in text
+    assert "grant get, create and update of leases (coordination.k8s.io) in namespace" in text
+
+
+@pytest.mark.parametrize(
+    ("namespace", "lease_name", "said"),
+    [
+        ("nowhere", "x", "create namespace nowhere, or have leaseNamespace name another"),
+        ("default", "No_Name", "set leaseName and leaseNamespace to what the server takes"),
+    ],
+)
+async def test_a_place_where_no_lease_can_be_is_told_once(
+    client: KubeClient,
+    caplog: pytest.LogCaptureFixture,
+    namespace: str,
+    lease_name: str,
+    said: str,
+) -> None:
+    (text,) = await told(refused(client, namespace, lease_name), caplog)
+    assert said in text
+
+
+async def test_a_refusal_that_has_ended_is_forgotten(client: KubeClient, name: str) -> None:
+    one = lease(client, name, "one", Clock())
+    one.refusal = "no right"
+    await one.acquire()
+    assert one.refusal == ""
 
 
 async def test_a_leader_cut_off_from_the_server_gives_up_before_the_lease_expires(

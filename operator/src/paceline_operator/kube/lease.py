@@ -20,9 +20,11 @@ from typing import Any
 from paceline_operator.kube.client import KubeClient, Object
 from paceline_operator.kube.errors import (
     ConflictError,
+    ForbiddenError,
     KubeError,
     LeaseLostError,
     NotFoundError,
+    UnavailableError,
 )
 from paceline_operator.kube.resource import LEASE
 
@@ -56,7 +58,11 @@ class LeaseTerms:
 
 
 class LeaderLease:
-    """One process's claim to be the leader."""
+    """One process's claim to be the leader.
+
+    Attributes:
+        refusal: Why the server gives no lease as long as nobody acts, empty where it may.
+    """
 
     def __init__(
         self, client: KubeClient, terms: LeaseTerms, clock: Callable[[], float] = boot_clock
@@ -67,6 +73,8 @@ class LeaderLease:
         self._renewed_at = float("-inf")
         self._seen: tuple[str, float] = ("", 0.0)
         self._live: Object | None = None
+        self._awaited = ""
+        self.refusal = ""
 
     def check(self) -> None:
         """Guard of writes.
@@ -79,7 +87,8 @@ class LeaderLease:
 
     async def acquire(self) -> None:
         """Wait until this process is the leader."""
-        while not await self._attempt():  # noqa: ASYNC110
+        while not await self._attempt():
+            self._tell_holder()
             await asyncio.sleep(self._terms.renew_s)
         log.info("%s leads by lease %s", self._terms.identity, self._terms.name)
 
@@ -107,8 +116,22 @@ class LeaderLease:
             log.warning("lease %s not released: %s", self._terms.name, error)
 
     def _held_by_other(self) -> bool:
-        holder = (self._live or {}).get("spec", {}).get("holderIdentity") or ""
-        return holder not in ("", self._terms.identity)
+        return self._holder not in ("", self._terms.identity)
+
+    @property
+    def _holder(self) -> str:
+        """Who held it when it was last read, empty where nobody did."""
+        return (self._live or {}).get("spec", {}).get("holderIdentity") or ""
+
+    def _tell_holder(self) -> None:
+        if not self._held_by_other() or self._holder == self._awaited:
+            return
+        self._awaited = self._holder
+        log.info("%s stands by: %s holds lease %s", self._terms.identity, self._holder, self._place)
+
+    @property
+    def _place(self) -> str:
+        return f"{self._terms.namespace}/{self._terms.name}"
 
     async def _attempt(self) -> bool:
         """Take or renew once; False where it is not ours or the server is away."""
@@ -116,13 +139,32 @@ class LeaderLease:
         try:
             async with asyncio.timeout(min(self._terms.renew_s, self._terms.deadline_s / 2)):
                 self._live = await self._claim()
-        except (KubeError, TimeoutError) as error:
-            log.debug("lease %s: %s", self._terms.name, error)
+        except (UnavailableError, ConflictError, LeaseLostError, TimeoutError) as error:
+            log.debug("lease %s: %s", self._place, error)
             return False
+        except KubeError as error:
+            self._refused(error)
+            return False
+        self.refusal = ""
         if self._live["spec"].get("holderIdentity") != self._terms.identity:
             return False
         self._renewed_at = started
         return True
+
+    def _refused(self, error: KubeError) -> None:
+        """Told once: trying on helps only after somebody has acted."""
+        text = f"lease {self._place}: {error}; {self._remedy(error)}"
+        if text != self.refusal:
+            log.warning("%s; trying on", text)
+        self.refusal = text
+
+    def _remedy(self, error: KubeError) -> str:
+        where = f"namespace {self._terms.namespace}"
+        if isinstance(error, ForbiddenError):
+            return f"grant get, create and update of leases (coordination.k8s.io) in {where}"
+        if isinstance(error, NotFoundError):
+            return f"create {where}, or have leaseNamespace name another"
+        return "set leaseName and leaseNamespace to what the server takes"
 
     async def _claim(self) -> Object:
         path = LEASE.path(self._terms.namespace, self._terms.name)
