@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from typing_extensions import override
 
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.window import Counter, Latency, StepClass, Window, merge
@@ -232,6 +233,42 @@ async def test_rounds_that_drift_against_the_servers_make_no_surge(
     assert sum(each.length_s for each in slices) == pytest.approx(
         slices[-1].end_s - slices[0].start_s
     )
+
+
+class Scraping(Server):
+    """Has scraped a pod each so many seconds, and answers with what the query's window holds."""
+
+    every_s = 3.0
+
+    @override
+    async def answer(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        (window,) = re.findall(r"\[(\d+)s\]$", str(form["query"]))
+        last, first = float(str(form["time"])), float(str(form["time"])) - float(window)
+        times = [self.every_s * n for n in range(int(last // self.every_s) + 1)]
+        scrapes = [series(engine(40 * at_s), at_s, pod="chat-a") for at_s in times if at_s > first]
+        self.body = matrix(*scrapes)
+        return await super().answer(request)
+
+
+@pytest.mark.parametrize("server_every_s", [1.0, 2.0, 3.0, 5.0, 15.0])
+@pytest.mark.parametrize("asked_every_s", [1.0, 5.0, 12.5, 15.0])
+async def test_growth_is_seen_however_much_rarer_the_server_is_asked_than_it_scrapes(
+    server_every_s: float, asked_every_s: float, session: aiohttp.ClientSession
+) -> None:
+    made, app = Scraping(), web.Application()
+    made.every_s = server_every_s
+    app.router.add_post("/api/v1/query", made.answer)
+    async with TestServer(app) as running:
+        where = PrometheusServer(url=str(running.make_url("")), interval_s=server_every_s)
+        source = PrometheusSource(session, where)
+        source.interval_s = every_s = max(server_every_s, asked_every_s)
+        scraper = Scraper(source)
+        for number in range(6):
+            scrape = await scraper.scrape([A], 100.0 + number * every_s)
+            assert scrape.pods["uid-a"].data is DataClass.FRESH
+            assert len(scrape.slices) == number
+    assert all(each.rate(Counter.GENERATION_TOKENS) == 40 for each in scrape.slices)
 
 
 def partial(text: EngineText, at_s: float, *lacks: str) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 
 import aiohttp
@@ -53,13 +54,18 @@ class PrometheusServer:
     pod_label: str = "pod"
     matchers: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def window_s(self) -> int:
-        """How far back samples are asked for: over what growth may be taken from, and lags."""
-        return max(1, round((STALE_AFTER_INTERVALS + LAG_INTERVALS) * self.interval_s))
+    def window_s(self, every_s: float) -> int:
+        """How far back samples are asked for: to what growth may be taken from, and lags.
 
-    def query(self, targets: Sequence[Target]) -> str:
-        """PromQL for the samples of some pods of one namespace."""
+        Args:
+            every_s: Time between two rounds of asking, which an overloaded process stretches:
+                growth is taken from what was read last, however often the server scrapes.
+        """
+        growth_s = STALE_AFTER_INTERVALS * max(self.interval_s, every_s)
+        return max(1, ceil(growth_s + LAG_INTERVALS * self.interval_s))
+
+    def query(self, targets: Sequence[Target], every_s: float) -> str:
+        """PromQL for the samples of some pods of one namespace, asked for every `every_s`."""
         pods = "|".join(sorted(target.name.replace(".", r"\.") for target in targets))
         matchers = [
             f'__name__=~"{"|".join(sorted(WANTED))}"',
@@ -67,7 +73,7 @@ class PrometheusServer:
             f"{self.pod_label}=~{_quoted(pods)}",
             *(f"{name}={_quoted(value)}" for name, value in self.matchers.items()),
         ]
-        return f"{{{','.join(matchers)}}}[{self.window_s}s]"
+        return f"{{{','.join(matchers)}}}[{self.window_s(every_s)}s]"
 
 
 def _quoted(text: str) -> str:
@@ -95,7 +101,8 @@ class PrometheusSource:
     async def read(self, targets: Sequence[Target], now_s: float) -> Answers:
         """Reads all targets with one query; without an answer, all of them fail alike."""
         try:
-            series = read_matrix(await self._ask(self._server.query(targets), now_s))
+            query = self._server.query(targets, self.interval_s)
+            series = read_matrix(await self._ask(query, now_s))
         except ScrapeError as error:
             failed = ScrapeError(f"{self._url}: {error}")
             return {target.uid: failed for target in targets}
