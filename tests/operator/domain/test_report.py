@@ -4,6 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from paceline_operator.api.choice import SloMetric
 from paceline_operator.api.conditions import ConditionType
@@ -13,16 +15,19 @@ from paceline_operator.autopilot.decision import (
     Candidate,
     Decision,
     Effect,
+    Feasibility,
     Knob,
     NextStep,
     Observation,
     Reason,
+    ScalingLimit,
     SloMeasurement,
     Tick,
 )
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain.report import Pass, dump, status, worth_writing
+from paceline_operator.domain.report import counted_at_s as counted_at_s_of
 from paceline_operator.domain.verdicts import Sight
 from tests.support.fleet import NOW_S, pod, spec
 
@@ -216,9 +221,10 @@ def test_dump_has_no_nulls() -> None:
 
 @pytest.mark.parametrize(
     ("known", "found", "at_once"),
-    [(True, None, False), (True, False, True), (None, True, True), (False, None, True)],
-)
-def test_that_few_samples_say_nothing_for_now_waits_for_the_minute(
+    [(True, None, False), (True, False, True), (None, True, False), (False, None, False),
+     (False, True, False), (None, False, False)],
+)  # fmt: skip
+def test_of_what_is_measured_only_a_proven_miss_does_not_wait_for_the_minute(
     known: bool | None, found: bool | None, at_once: bool
 ) -> None:
     def judged(met: bool | None) -> Tick:
@@ -228,6 +234,73 @@ def test_that_few_samples_say_nothing_for_now_waits_for_the_minute(
     after = made(before, tick=judged(found))
     assert worth_writing(before, after, 5.0) is at_once
     assert worth_writing(before, after, 60.0)
+
+
+AT_MAXIMUM = ScalingLimit(reason=Reason.AT_MAXIMUM, message="4 are wanted, 3 allowed")
+
+
+@pytest.mark.parametrize(("known", "found"), [(None, AT_MAXIMUM), (AT_MAXIMUM, None)])
+def test_a_limit_that_demand_touches_now_and_then_waits_for_the_minute(
+    known: ScalingLimit | None, found: ScalingLimit | None
+) -> None:
+    before = made(tick=replace(tick(), scaling_limit=known))
+    after = made(before, tick=replace(tick(), scaling_limit=found))
+    assert not worth_writing(before, after, 59.0)
+    assert worth_writing(before, after, 60.0)
+
+
+def test_a_real_change_brings_what_is_measured_along() -> None:
+    before = made(tick=replace(tick(), data=DataClass.STALE))
+    after = made(before, tick=replace(tick(), data=DataClass.FRESH), generation=4)
+    assert worth_writing(before, after, 0.0)
+    assert {each.type: each.status for each in after.conditions}["MetricsFresh"] == "True"
+
+
+MEASURED = st.builds(
+    lambda met, data, feasible, limit, attainment: replace(
+        tick(),
+        slo=(replace(tick().slo[0], met=met, attainment=attainment),),
+        data=data,
+        feasibility=None if feasible is None else Feasibility(feasible=feasible, message="sums"),
+        scaling_limit=limit,
+    ),
+    met=st.sampled_from([True, False, None]),
+    data=st.sampled_from(DataClass),
+    feasible=st.sampled_from([True, False, None]),
+    limit=st.sampled_from([None, AT_MAXIMUM]),
+    attainment=st.sampled_from([0.9, 0.95, 0.99]),
+)
+
+
+@given(st.lists(MEASURED, min_size=2, max_size=60), st.sampled_from([1.0, 5.0, 15.0]))
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_measured_costs_a_write_a_minute(found: list[Tick], every_s: float) -> None:
+    """And one more at most, ahead of its minute: any stretch of writes is held to that."""
+    stored, counted_at_s, writes = made(tick=found[0]), NOW_S, [NOW_S]
+    for number, each in enumerate(found[1:] * 4, start=1):
+        now_s = NOW_S + number * every_s
+        after = made(stored, tick=each, now_s=now_s)
+        if worth_writing(stored, after, now_s - counted_at_s):
+            counted_at_s = counted_at_s_of(stored, after, now_s, counted_at_s)
+            stored = after
+            writes.append(now_s)
+    for first, first_s in enumerate(writes):
+        for last, last_s in enumerate(writes[first:], start=first):
+            assert last - first + 1 <= 2 + (last_s - first_s) / 60.0
+
+
+def test_a_miss_ahead_of_its_minute_takes_the_next_one() -> None:
+    held, missed = tick(), replace(tick(), slo=(replace(tick().slo[0], met=False),))
+    good = made(tick=held)
+    bad = made(good, tick=missed, now_s=NOW_S + 5)
+    assert worth_writing(good, bad, 5.0)
+    assert counted_at_s_of(good, bad, NOW_S + 5, NOW_S) == NOW_S + 60
+    again = made(bad, tick=held, now_s=NOW_S + 65)
+    assert not worth_writing(bad, again, 5.0)
+    assert worth_writing(bad, again, 60.0)
+    assert counted_at_s_of(bad, again, NOW_S + 120, NOW_S + 60) == NOW_S + 120
+    # Before the minute that was taken has begun, nothing is taken once more.
+    assert not worth_writing(good, bad, -1.0)
 
 
 CHANGES: list[tuple[str, dict[str, Any], float, bool]] = [

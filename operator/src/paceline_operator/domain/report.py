@@ -49,6 +49,8 @@ _MEASURED = frozenset(
         ConditionType.SCALING_LIMITED,
     }
 )
+# Those of them that are good news while they are True.
+_GOOD = _MEASURED - {ConditionType.SCALING_LIMITED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,15 +281,16 @@ def worth_writing(
 ) -> bool:
     """Whether a status differs enough.
 
-    A real change is written at once; measurements, holds and what the model learned at most
-    once a minute, and beyond a dead-band of 1 point of attainment or 5 % of a latency.
+    A real change is written at once, and that a condition which was measured to hold holds no
+    more. Whatever else is measured, holds and what the model learned are written at most once a
+    minute, and beyond a dead-band of 1 point of attainment or 5 % of a latency.
 
     Args:
         before: As stored.
         after: As found now.
-        since_write_s: Time since the last write.
+        since_write_s: Time since the moment that the last write was counted for.
     """
-    if _facts(before) != _facts(_as_known(before, after)):
+    if _is_changed(before, after) or (since_write_s >= 0.0 and _is_worse(before, after)):
         return True
     return since_write_s >= MEASURE_EVERY_S and (
         _facts(before) != _facts(after)
@@ -299,18 +302,46 @@ def worth_writing(
     )
 
 
+def counted_at_s(
+    before: InferenceServiceStatus,
+    after: InferenceServiceStatus,
+    now_s: float,
+    last_counted_at_s: float,
+) -> float:
+    """Moment that a write is counted for, from which the minute to the next one runs.
+
+    Bad news that does not wait for its minute takes that of the next: conditions that come and
+    go cost no more than a write a minute, whatever their pattern.
+
+    Args:
+        before: As stored.
+        after: As written now.
+        now_s: Moment of the write.
+        last_counted_at_s: Moment that the write before was counted for.
+    """
+    is_early = now_s - last_counted_at_s < MEASURE_EVERY_S and not _is_changed(before, after)
+    return last_counted_at_s + MEASURE_EVERY_S if is_early else max(now_s, last_counted_at_s)
+
+
+def _is_changed(before: InferenceServiceStatus, after: InferenceServiceStatus) -> bool:
+    """Whether more than measurements differs."""
+    return _facts(before) != _facts(_as_known(before, after))
+
+
 def _as_known(
     before: InferenceServiceStatus, after: InferenceServiceStatus
 ) -> InferenceServiceStatus:
-    """With objectives as they were known to be met, where too few samples say nothing for now."""
-    known = find_condition(before.conditions, ConditionType.SLO_MET)
-    found = find_condition(after.conditions, ConditionType.SLO_MET)
-    if known is None or found is None:
-        return after
-    if (known.status, found.status) != (ConditionStatus.TRUE, ConditionStatus.UNKNOWN):
-        return after
-    kept = tuple(known if each is found else each for each in after.conditions)
+    """With the measured conditions as they were known: near a limit they come and go."""
+    known = {each.type: each for each in before.conditions if each.type in _MEASURED}
+    kept = tuple(known.get(each.type, each) for each in after.conditions)
     return after.model_copy(update={"conditions": kept})
+
+
+def _is_worse(before: InferenceServiceStatus, after: InferenceServiceStatus) -> bool:
+    """Whether a condition that was measured to hold is measured not to."""
+    held = {each.type for each in before.conditions if each.status == ConditionStatus.TRUE}
+    missed = {each.type for each in after.conditions if each.status == ConditionStatus.FALSE}
+    return bool(held & missed & _GOOD)
 
 
 def _facts(status_: InferenceServiceStatus) -> dict[str, Any]:

@@ -53,7 +53,8 @@ class Session:
         autoscaler: Name of an autoscaler on the Deployment, and when it was last seen.
         last_tick: What the autopilot said last.
         stepped_generation: Generation it was last asked for.
-        written_at_s: Last write of the status.
+        written_at_s: Moment that the last write of the status is counted for: bad news that did
+            not wait for its minute is counted for the next one.
         inherited_at_s: When a status of an earlier process was taken over.
         retry_drain_at_s: No new drain before this.
         pinned: What the fleet was started with, None before it was taken over or begun.

@@ -242,8 +242,10 @@ async def _publish(ctx: Context, session: Session, seen: Observed, plan: Plan) -
     stored = seen.status
     if session.own is not None:
         stored = InferenceServiceStatus.model_validate(session.own.get("status") or {})
-    if report.worth_writing(stored, status, seen.now_s - session.written_at_s):
+    counted_at_s = session.written_at_s
+    if report.worth_writing(stored, status, seen.now_s - counted_at_s):
         await _write(ctx, session, seen, status)
+        session.written_at_s = report.counted_at_s(stored, status, seen.now_s, counted_at_s)
         session.unpublished, session.observed = (), ()
 
 
@@ -326,7 +328,7 @@ async def _write(
     item = await write_status(ctx.client, INFERENCE_SERVICE, live, report.dump(status))
     ctx.store.put(INFERENCE_SERVICE, item)
     session.own = item
-    session.written_at_s = seen.now_s
+    session.written_at_s = max(session.written_at_s, seen.now_s)
 
 
 def _show(ctx: Context, seen: Observed, status: InferenceServiceStatus) -> None:
