@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from typing_extensions import override
 
 from paceline_operator import main
+from paceline_operator.handlers import watch
+from paceline_operator.kube.client import KubeClient, Object
+from paceline_operator.kube.errors import ForbiddenError, UnavailableError
 from paceline_operator.kube.lease import LeaderLease
-from tests.support.fleet_api import FleetApi, inference_service
+from paceline_operator.reconcile.context import Context
+from tests.support.fleet_api import DEFINITIONS, FleetApi, inference_service
 from tests.support.operator_process import operator_process
 from tests.support.rest import MERGE, Rest
 
 EXIT_LEASE_LOST = 3
+EXIT_API = 4
 LEASE_S = "3"
 NAMESPACE = "failover"
 GROUP = f"/apis/paceline.dev/v1alpha1/namespaces/{NAMESPACE}/inferenceservices"
@@ -88,6 +96,41 @@ async def test_a_lease_that_is_not_kept_any_more_ends_the_process(
     assert ended == [EXIT_LEASE_LOST]
 
 
+class Blipping(KubeClient):
+    """A server that is away, and answers at last."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self._failures = list(failures)
+
+    @override
+    async def get(self, path: str, **query: str) -> Object:
+        if self._failures:
+            raise self._failures.pop(0)
+        return {"resources": [{"name": "scaledobjects"}]}
+
+
+async def test_a_server_that_is_away_for_a_moment_is_asked_again_what_kinds_there_are() -> None:
+    ctx = SimpleNamespace(client=Blipping(UnavailableError("503")), has_keda=False)
+    await asyncio.wait_for(main._learn_kinds(cast(Context, ctx)), 10)
+    assert ctx.has_keda
+
+
+@pytest.mark.parametrize(
+    "error", [ForbiddenError("403 no right"), watch.WatchEndedError("403 no right")]
+)
+def test_what_the_server_refuses_ends_with_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def failing(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(main, "run", failing)
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == EXIT_API
+    assert capsys.readouterr().err == "paceline-operator: 403 no right\n"
+
+
 @pytest.fixture(scope="module")
 def namespace(fleets: FleetApi) -> str:
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
@@ -112,6 +155,53 @@ def test_probes_metrics_and_an_orderly_end(
         assert one.process.wait(20) == 0
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/probes"
     assert fleets.rest.call("GET", path).body["spec"].get("holderIdentity", "") == ""
+
+
+def keda(fleets: FleetApi) -> None:
+    """KEDA's kind, as far as it is watched."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    names = {"kind": "ScaledObject", "plural": "scaledobjects", "singular": "scaledobject"}
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": schema}
+    body = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "scaledobjects.keda.sh"},
+        "spec": {"group": "keda.sh", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    assert fleets.rest.call("POST", DEFINITIONS, body).status == 201
+    path = "/apis/keda.sh/v1alpha1/scaledobjects"
+    limit_s = time.monotonic() + 60.0
+    while fleets.rest.call("GET", path).status != 200:
+        assert time.monotonic() < limit_s
+        time.sleep(0.1)
+
+
+@pytest.mark.apiserver
+@pytest.mark.behaviour(
+    "KEDA's removal ends the leader with one line and its Lease given up; the next goes on without",
+    report="removing KEDA ended the operator with a traceback and exit code 0",
+)
+def test_a_watched_kind_that_is_removed_ends_the_process_in_order(
+    fleets: FleetApi, namespace: str, tmp_path: Path
+) -> None:
+    rest, given = fleets.rest, settings("keda")
+    keda(fleets)
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/keda"
+    with operator_process(fleets.server.kubeconfig, tmp_path, "keda", given) as one:
+        one.wait_for("leads by lease")
+        assert rest.call("POST", GROUP, inference_service("seen", SPEC)).status == 201
+        one.eventually(lambda: rest.call("GET", f"{DEPLOYMENTS}/seen").status == 200)
+        assert rest.call("DELETE", f"{DEFINITIONS}/scaledobjects.keda.sh").status == 200
+        assert one.process.wait(60) == EXIT_API
+        assert "Traceback" not in one.said()
+        assert "answered 404 to /apis/keda.sh/v1alpha1/" in one.said().splitlines()[-1]
+    assert rest.call("GET", lease).body["spec"]["holderIdentity"] == ""
+    with operator_process(fleets.server.kubeconfig, tmp_path, "next", given) as after:
+        body: dict[str, Any] = {"spec": {"replicas": 2}}
+        assert rest.call("PATCH", f"{GROUP}/seen", body, MERGE).status == 200
+        path = f"{DEPLOYMENTS}/seen"
+        after.eventually(lambda: rest.call("GET", path).body["spec"]["replicas"] == 2)
+    assert rest.call("DELETE", f"{GROUP}/seen").status == 200
 
 
 @pytest.mark.apiserver

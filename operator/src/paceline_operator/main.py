@@ -15,7 +15,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import aiohttp
-import kopf
 from kubernetes_asyncio.client import Configuration
 from pydantic import ValidationError
 
@@ -48,17 +47,24 @@ log = logging.getLogger("paceline_operator")
 
 EXIT_BAD_START = 2
 EXIT_LEASE_LOST = 3
+EXIT_API = 4
 RECORDED_WITHIN_S = 2.0
+ENDED_WITHIN_S = 20.0
 MEGABYTE = 1 << 20
 
 
 def main() -> None:
-    """Run until told to stop; exit code 2 for a bad start, 3 for a lost lease."""
+    """Run until told to stop.
+
+    Exit code 2 for a bad start, 3 for a lost lease, 4 where the API server's answer ended it.
+    """
     logging.basicConfig(
         level=os.environ.get("PACELINE_LOG_LEVEL", "INFO").upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     logging.getLogger("kopf").setLevel(logging.WARNING)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(watch.WithoutTrace())
     nesting.allow()
     try:
         environment = Environment()
@@ -69,11 +75,13 @@ def main() -> None:
     except ValidationError as error:
         first = error.errors()[0]
         sys.exit(_fail(f"environment: {first['loc'][0]}: {first['msg']}"))
+    except (KubeError, watch.WatchEndedError) as error:
+        sys.exit(_fail(str(error), EXIT_API))
 
 
-def _fail(message: str) -> int:
+def _fail(message: str, code: int = EXIT_BAD_START) -> int:
     print(f"paceline-operator: {message}", file=sys.stderr)
-    return EXIT_BAD_START
+    return code
 
 
 async def run(settings: Settings, environment: Environment) -> None:
@@ -96,13 +104,14 @@ async def run(settings: Settings, environment: Environment) -> None:
         app = web.application(ctx.instruments.registry, health.alive, health.ready)
         runner = await web.serve(app, environment.paceline_http_port)
         stack.push_async_callback(runner.cleanup)
-        if not await _until(stop, _stand_by(client, health, lease, settings)):
-            return
-        client.guard = lease.check
-        ctx.recorder = _recorder(settings, ctx.instruments)
-        stack.callback(ctx.recorder.end, RECORDED_WITHIN_S)
-        await _lead(ctx, lease, settings, configuration, stop)
-        await lease.release()
+        try:
+            if await _until(stop, _stand_by(client, health, lease, settings)):
+                client.guard = lease.check
+                ctx.recorder = _recorder(settings, ctx.instruments)
+                stack.callback(ctx.recorder.end, RECORDED_WITHIN_S)
+                await _lead(ctx, lease, settings, configuration, stop)
+        finally:
+            await lease.release()
 
 
 async def _stand_by(
@@ -119,33 +128,50 @@ async def _lead(
     configuration: Configuration,
     stop: asyncio.Event,
 ) -> None:
-    """Work while leading; kopf takes the signals over and ends by itself."""
-    ctx.has_keda = await exists(ctx.client, SCALED_OBJECT)
+    """Work while leading."""
+    keeping = asyncio.create_task(_keep(lease))
+    try:
+        if await _until(stop, _learn_kinds(ctx)):
+            await _work_and_watch(ctx, settings, configuration, stop)
+    finally:
+        keeping.cancel()
+        await asyncio.wait({keeping})
+
+
+async def _learn_kinds(ctx: Context) -> None:
+    """Ask until it is known which kinds there are to watch."""
+    while True:
+        try:
+            ctx.has_keda = await exists(ctx.client, SCALED_OBJECT)
+        except KubeError as error:
+            log.warning("whether there are ScaledObjects is not known yet: %s", error)
+            await asyncio.sleep(1.0)
+        else:
+            return
+
+
+async def _work_and_watch(
+    ctx: Context, settings: Settings, configuration: Configuration, stop: asyncio.Event
+) -> None:
+    """Both until one ends, or until told to stop; kopf takes the signals over.
+
+    Raises:
+        WatchEndedError: kopf has given a watch up.
+    """
     registry = watch.registry(ctx.store, ctx.queue, configuration, has_keda=ctx.has_keda)
-    tasks = [
-        asyncio.create_task(work)
-        for work in (_keep(lease), _work(ctx, settings, stop), _stopped(stop))
-    ]
-    watching = asyncio.create_task(
-        kopf.operator(
-            registry=registry,
-            settings=watch.settings(),
-            standalone=True,
-            clusterwide=not settings.watch_namespaces,
-            namespaces=settings.watch_namespaces,
-        )
-    )
-    await asyncio.wait({watching, tasks[-1]}, return_when=asyncio.FIRST_COMPLETED)
-    for task in (watching, *tasks):
+    working = asyncio.create_task(_work(ctx, settings))
+    watching = asyncio.create_task(watch.run(registry, settings.watch_namespaces))
+    stopping = asyncio.create_task(stop.wait())
+    tasks = {watching, working, stopping}
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    if working.done() and not working.cancelled() and working.exception() is None:
+        # kopf ends whatever was begun after it, before it says why it ends itself.
+        await asyncio.wait({watching}, timeout=ENDED_WITHIN_S)
+    for task in tasks:
         task.cancel()
-    results = await asyncio.gather(watching, *tasks, return_exceptions=True)
-    for result in results:
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(result, Exception):
             raise result
-
-
-async def _stopped(stop: asyncio.Event) -> None:
-    await stop.wait()
 
 
 async def _keep(lease: LeaderLease) -> None:
@@ -157,14 +183,12 @@ async def _keep(lease: LeaderLease) -> None:
         _leave(error)
 
 
-async def _work(ctx: Context, settings: Settings, stop: asyncio.Event) -> None:
+async def _work(ctx: Context, settings: Settings) -> None:
     try:
         await _taken_over(ctx, settings)
         await Workers(ctx, settings.workers).run()
     except* LeaseLostError as group:
         _leave(group.exceptions[0])
-    finally:
-        stop.set()
 
 
 async def _taken_over(ctx: Context, settings: Settings) -> None:
@@ -192,8 +216,8 @@ async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
     for task in (doing, stopping):
-        if not task.done():
-            task.cancel()
+        task.cancel()
+    await asyncio.wait({doing, stopping})
     if stop.is_set():
         return False
     doing.result()

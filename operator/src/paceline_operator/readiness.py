@@ -61,9 +61,13 @@ async def _trouble(client: KubeClient, namespace: str | None) -> str:
 
 
 async def exists(client: KubeClient, kind: Resource) -> bool:
-    """Whether the cluster knows a kind's group."""
+    """Whether the cluster knows a kind: its group may be there without it.
+
+    Raises:
+        KubeError: The server does not say.
+    """
     try:
-        await client.get(f"/apis/{kind.api_version}")
+        known = await client.get(f"/apis/{kind.api_version}")
     except NotFoundError:
         return False
-    return True
+    return any(each.get("name") == kind.plural for each in known.get("resources") or ())

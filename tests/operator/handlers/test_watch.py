@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 import time
 from itertools import islice
 from typing import Any
@@ -112,6 +114,51 @@ async def test_a_change_of_a_child(
     await feed(event=event(change, "c", **labels))
     assert len(queue) == len(asked)
     assert {await asyncio.wait_for(queue.get(), 2) for _ in asked} == asked
+
+
+class AnswerError(Exception):
+    """As kopf's own client raises it of an answer."""
+
+    status = 404
+
+
+def record(name: str, error: Exception) -> logging.LogRecord:
+    given = (type(error), error, None)
+    return logging.LogRecord(name, logging.ERROR, "f", 1, "watcher failed", None, given)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "kept"),
+    [
+        ("kopf._core.reactor.orchestration", AnswerError("404"), False),
+        ("kopf._core.reactor.orchestration", ValueError("a defect"), True),
+        ("paceline_operator.reconcile", AnswerError("404"), True),
+    ],
+)
+def test_an_answer_of_the_server_is_one_line_of_kopfs_log(
+    name: str, error: Exception, kept: bool
+) -> None:
+    found = record(name, error)
+    assert watch.WithoutTrace().filter(found)
+    assert (found.exc_info is not None) is kept
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (AnswerError("404 page not found"), "watching has ended (AnswerError: 404 page not found)"),
+        (RuntimeError("a\n  b"), "watching has ended (RuntimeError: a b)"),
+    ],
+)
+async def test_what_ends_kopf_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    async def ending(**_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(kopf, "operator", ending)
+    with pytest.raises(watch.WatchEndedError, match=re.escape(said)):
+        await watch.run(kopf.OperatorRegistry(), ("d",))
 
 
 def test_kopf_is_told_to_write_nothing() -> None:

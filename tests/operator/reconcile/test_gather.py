@@ -18,7 +18,12 @@ from paceline_operator.kube.errors import (
     NotFoundError,
     UnavailableError,
 )
-from paceline_operator.kube.resource import DEPLOYMENT, INFERENCE_SERVICE, POD
+from paceline_operator.kube.resource import (
+    DEPLOYMENT,
+    INFERENCE_SERVICE,
+    POD,
+    SCALED_OBJECT,
+)
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import RefusedError
 from paceline_operator.reconcile.gather import RESYNC_S, RETRY_S, gather
@@ -77,6 +82,28 @@ async def test_an_api_server_that_is_away_stops_no_measurement(
     assert seen.is_measured
     assert [url.partition("//")[2][:8] for url in scraped.urls] == ["10.0.0.1"]
     assert NOW_S - ctx.session(KEY).resynced_at_s == RESYNC_S - RETRY_S
+
+
+async def test_keda_that_was_removed_stops_no_resync(ctx: Context, api: FailingApi) -> None:
+    ctx.has_keda = True
+    for namespace in ("d", "other"):
+        metadata = {"name": "old", "namespace": namespace, "uid": namespace, "resourceVersion": "3"}
+        ctx.store.put(SCALED_OBJECT, {"metadata": metadata})
+    api.failures = {"scaledobjects": NotFoundError("404")}
+    assert await gather(ctx, KEY) is not None
+    assert ctx.session(KEY).resynced_at_s == NOW_S
+    assert not ctx.has_keda
+    assert ctx.store.keys(SCALED_OBJECT) == []
+
+
+async def test_another_list_that_is_not_there_is_no_removal_of_keda(
+    ctx: Context, api: FailingApi
+) -> None:
+    ctx.has_keda = True
+    api.failures = {"horizontalpodautoscalers": NotFoundError("404")}
+    with pytest.raises(NotFoundError):
+        await gather(ctx, KEY)
+    assert ctx.has_keda
 
 
 async def test_an_engine_that_knows_another_token_has_it_read_again(ctx: Context) -> None:

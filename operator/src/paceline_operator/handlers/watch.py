@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterator
 from typing import Any
 
+import aiohttp
 import kopf
 from kubernetes_asyncio.client import Configuration
+from typing_extensions import override
 
 from paceline_operator.domain.names import LABEL_MANAGED_BY, LABEL_SERVICE, OPERATOR
 from paceline_operator.kube.client import Object
@@ -29,6 +32,22 @@ OWNED = (DEPLOYMENT, SERVICE, CONFIG_MAP, POD)
 
 SETTLE_S = 0.1
 """Events come in bursts; one pass a tenth of a second later serves them all."""
+
+
+class WatchEndedError(Exception):
+    """kopf has given a watch up, and so ends; the text is one line for people."""
+
+
+class WithoutTrace(logging.Filter):
+    """Leaves of kopf's records the line, where an answer of the API server is all they tell."""
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass."""
+        error = record.exc_info[1] if record.exc_info else None
+        if record.name.startswith("kopf.") and error is not None and _is_answer(error):
+            record.exc_info = record.exc_text = None
+        return True
 
 
 class _Backoffs:
@@ -57,6 +76,43 @@ def settings() -> kopf.OperatorSettings:
 
 def _key(kind: Resource) -> Any:
     return (kind.group, kind.version, kind.plural)
+
+
+async def run(made: kopf.OperatorRegistry, namespaces: tuple[str, ...]) -> None:
+    """Watch until cancelled, or told to stop by a signal.
+
+    Args:
+        made: Handlers.
+        namespaces: Where to watch; everywhere without any.
+
+    Raises:
+        WatchEndedError: A watch was refused, as it is once its kind is gone.
+    """
+    try:
+        await kopf.operator(
+            registry=made,
+            settings=settings(),
+            standalone=True,
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+        )
+    except Exception as error:
+        # kopf gives all watches up for one, whatever the reason; it has logged those of its own.
+        raise WatchEndedError(
+            f"{_told(error)}; the next start watches what there is then"
+        ) from error
+
+
+def _told(error: Exception) -> str:
+    reply = error.__cause__
+    if _is_answer(error) and isinstance(reply, aiohttp.ClientResponseError):
+        return f"the API server answered {reply.status} to {reply.request_info.url.path}"
+    return f"watching has ended ({type(error).__name__}: {' '.join(str(error).split())})"
+
+
+def _is_answer(error: BaseException) -> bool:
+    # The types of kopf's own client are private.
+    return isinstance(getattr(error, "status", None), int)
 
 
 def registry(

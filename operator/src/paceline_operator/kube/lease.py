@@ -107,7 +107,7 @@ class LeaderLease:
 
     async def release(self) -> None:
         """Give the lease up, so that the next leader need not wait for its expiry."""
-        if self._live is None or self._held_by_other():
+        if self._live is None or self._holder != self._terms.identity:
             return
         spec = {**self._live["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
         try:

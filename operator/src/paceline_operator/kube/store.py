@@ -109,6 +109,11 @@ class Store:
         for item in fresh.values():
             self.put(kind, item)
 
+    def forget_kind(self, kind: Resource) -> None:
+        """Drop all objects of a kind that is gone itself."""
+        for item in list(self._objects[kind.kind].values()):
+            self.remove(kind, item)
+
     def forget_service(self, namespace: str, service: str) -> None:
         """Drop everything about a service that no longer exists."""
         for kind in list(self._children):

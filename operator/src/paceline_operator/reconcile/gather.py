@@ -24,7 +24,7 @@ from paceline_operator.domain.pinned import Pinned
 from paceline_operator.domain.pods import PodView, Problem
 from paceline_operator.domain.scale_in import DrainState
 from paceline_operator.kube.client import Object
-from paceline_operator.kube.errors import ConflictError, UnavailableError
+from paceline_operator.kube.errors import ConflictError, NotFoundError, UnavailableError
 from paceline_operator.kube.read import fetch, fetch_all, fetch_children
 from paceline_operator.kube.resource import (
     AUTOSCALER,
@@ -150,9 +150,23 @@ async def _resync(ctx: Context, key: Key, session: Session) -> None:
     for kind in (DEPLOYMENT, SERVICE, CONFIG_MAP, POD):
         items = await fetch_children(ctx.client, kind, *key)
         ctx.store.replace_children(kind, *key, items)
-    for kind in (AUTOSCALER, SCALED_OBJECT) if ctx.has_keda else (AUTOSCALER,):
-        ctx.store.replace_in_namespace(kind, key[0], await fetch_all(ctx.client, kind, key[0]))
+    autoscalers = await fetch_all(ctx.client, AUTOSCALER, key[0])
+    ctx.store.replace_in_namespace(AUTOSCALER, key[0], autoscalers)
+    if ctx.has_keda:
+        await _resync_keda(ctx, key[0])
     session.secret_read_at_s = NEVER
+
+
+async def _resync_keda(ctx: Context, namespace: str) -> None:
+    """List ScaledObjects, or know that there are none any more."""
+    try:
+        items = await fetch_all(ctx.client, SCALED_OBJECT, namespace)
+    except NotFoundError:
+        log.info("there are no ScaledObjects any more: KEDA was removed")
+        ctx.has_keda = False
+        ctx.store.forget_kind(SCALED_OBJECT)
+    else:
+        ctx.store.replace_in_namespace(SCALED_OBJECT, namespace, items)
 
 
 async def _service(ctx: Context, key: Key, session: Session) -> Object | None:
