@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import queue
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +23,9 @@ from paceline_operator.autopilot.record import Asked, Writer
 log = logging.getLogger(__name__)
 
 FILE, FILE_BEFORE = "decisions.jsonl", "decisions.1.jsonl"
+OLDER = re.compile(r"decisions\.([1-9]\d*)\.jsonl")
+MOST_FILES = 64
+"""Each start begins one, small ones too where a process starts again and again."""
 QUEUED = 256
 RETRY_S = 60.0
 
@@ -46,22 +51,29 @@ class Unrecorded:
 
 
 class RecordFile:
-    """Two files in a directory: the one written to and, of the same size, the one before.
+    """Files in a directory: the one written to, and older ones for as long as all of them fit.
+
+    A start begins a new file. Lines that lean on none may stand in the middle of a file only by
+    chance: made again they would lean on whatever they share with the line before.
 
     Args:
         directory: Where.
-        most_bytes: Of both files together.
+        most_bytes: Of all files together; of one, half of that.
     """
 
     def __init__(self, directory: Path, most_bytes: int) -> None:
-        self._path, self._before = directory / FILE, directory / FILE_BEFORE
+        self._path = directory / FILE
         self._most_bytes = most_bytes // 2
         self._writer = Writer()
+        self._left_out: set[str] = set()
         self._file = -1
         self._size = 0
 
-    def append(self, key: str, asked: Asked) -> None:
-        """Writes one record, in full or not at all.
+    def append(self, key: str, asked: Asked) -> bool:
+        """Writes one record, in full or not at all; False where it is larger than a file may be.
+
+        What follows of an object one of whose records was left out is left out too, until the
+        next file: nothing may lean on a line that is not there.
 
         Raises:
             OSError: The disk does not take it; the next record begins a new file.
@@ -69,18 +81,21 @@ class RecordFile:
         """
         if self._file < 0:
             self._begin()
+        if key in self._left_out:
+            return False
         line = self._line(key, asked)
-        if self._size and self._size + len(line) > self._most_bytes:
+        if self._size and self._size + len(line) > self._most_bytes and self._fits(key, asked):
             self._begin()
             line = self._line(key, asked)
-        if len(line) > self._most_bytes:
-            self._writer.forget()  # what was not written, the next may not lean on
-            return
+        if self._size + len(line) > self._most_bytes:
+            self._left_out.add(key)
+            return False
         try:
             self._put(line)
         except BaseException:
             self.close()
             raise
+        return True
 
     def close(self) -> None:
         """Ends the file."""
@@ -91,15 +106,41 @@ class RecordFile:
     def _line(self, key: str, asked: Asked) -> bytes:
         return f"{self._writer.line(key, asked)}\n".encode()
 
+    def _fits(self, key: str, asked: Asked) -> bool:
+        """Whether the record has room in a file that begins with it."""
+        return len(Writer().line(key, asked).encode()) < self._most_bytes
+
     def _begin(self) -> None:
         """A new file; what the last one held is the file before."""
         self.close()
         self._writer.forget()
+        self._left_out.clear()
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        if self._path.exists() and self._path.stat().st_size:
-            self._path.replace(self._before)
+        self._make_room()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._file, self._size = os.open(self._path, flags, 0o600), 0
+
+    def _make_room(self) -> None:
+        """Number files anew from the newest on, and remove what is too much with one more."""
+        numbers = sorted(self._numbers())
+        sizes = accumulate(self._numbered(each).stat().st_size for each in numbers)
+        kept = min(sum(size <= self._most_bytes for size in sizes), MOST_FILES)
+        for number in numbers[kept:]:
+            self._numbered(number).unlink()
+        if 0 in numbers[:kept]:
+            for number in reversed(numbers[:kept]):
+                self._numbered(number).replace(self._numbered(number + 1))
+
+    def _numbers(self) -> Iterator[int]:
+        """Of the files that hold something; that of the newest is 0."""
+        if self._path.exists() and self._path.stat().st_size:
+            yield 0
+        for each in self._path.parent.iterdir():
+            if found := OLDER.fullmatch(each.name):
+                yield int(found[1])
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"decisions.{number}.jsonl") if number else self._path
 
     def _put(self, line: bytes) -> None:
         written = 0
@@ -125,6 +166,7 @@ class ThreadRecorder:
         self._file, self._lost, self._monotonic = file, lost, monotonic
         self._queue: queue.Queue[tuple[str, Asked] | None] = queue.Queue(QUEUED)
         self._failing = False
+        self._too_large: set[str] = set()
         self._retry_at_s = float("-inf")
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
@@ -155,7 +197,9 @@ class ThreadRecorder:
             self._lost.inc()
             return
         try:
-            self._file.append(key, asked)
+            if not self._file.append(key, asked):
+                self._tell_size(key)
+                return
         except OSError as error:
             self._leave_out(error)
         except Exception as error:
@@ -166,6 +210,15 @@ class ThreadRecorder:
             if self._failing:
                 log.info("decisions are recorded again")
             self._failing = False
+
+    def _tell_size(self, key: str) -> None:
+        self._lost.inc()
+        if key not in self._too_large:
+            log.warning(
+                "decisions of %s are larger than half of recording.maxMegabytes and are not all "
+                "recorded: raise it", key,
+            )  # fmt: skip
+        self._too_large.add(key)
 
     def _leave_out(self, error: Exception) -> None:
         self._lost.inc()
