@@ -21,6 +21,8 @@ HANG_S = 45.0
 LEAST_ASKED = 3
 TOLD_S = 60.0
 MEND_S = 90.0
+STALE_TOLD_S, FRESH_TOLD_S = 90.0, 120.0
+"""A status tells of what is measured once a minute, of a change for the worse ahead of that."""
 
 _REVISION = re.compile(rf"^{names.TUNABLES_REVISION.full_name}\{{[^}}]*\}} (\S+)$", re.M)
 
@@ -50,7 +52,9 @@ def hang_metrics(site: Site) -> Mended:
     at_s = time.time()
     with ExitStack() as hanging:
         servers = [_hang(hanging, site, pod) for pod in _ready_engines(site)]
-        told_s = until("MetricsFresh=False while metrics hang", lambda: _is_stale(site), TOLD_S)
+        told_s = until(
+            "MetricsFresh=False while metrics hang", lambda: _is_stale(site), STALE_TOLD_S
+        )
         known = _desired(site)
         time.sleep(max(0.0, HANG_S - (time.time() - at_s)))
         asked, left = min(server.accepted for server in servers), _desired(site)
@@ -61,7 +65,7 @@ def hang_metrics(site: Site) -> Mended:
         raise SmokeError(f"metrics hung: an engine was asked {asked} times in {HANG_S:.0f} s")
     if left < known:
         raise SmokeError(f"metrics hung: replicas were lowered from {known} to {left} meanwhile")
-    took_s = until("MetricsFresh=True after metrics hung", lambda: _is_fresh(site), MEND_S)
+    took_s = until("MetricsFresh=True after metrics hung", lambda: _is_fresh(site), FRESH_TOLD_S)
     words = (
         f"{len(servers)} engines, each asked {asked} times or more in vain, MetricsFresh=False "
         f"after {told_s:.0f} s, replicas held at {left}, fresh {took_s:.0f} s after the end"

@@ -76,7 +76,7 @@ def hang(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> faults.Mended:
     monkeypatch.setattr(faults, "NODE_IP", "127.0.0.1")
     monkeypatch.setattr(faults, "diverted", fleet.diverted)
     monkeypatch.setattr(faults, "operators", lambda _site: [1])
-    for name, value in (("HANG_S", 0.4), ("TOLD_S", 0.3), ("MEND_S", 0.3)):
+    for name, value in (("HANG_S", 0.4), ("STALE_TOLD_S", 0.3), ("FRESH_TOLD_S", 0.3)):
         monkeypatch.setattr(faults, name, value)
     site: Any = fleet
     return faults.hang_metrics(site)
