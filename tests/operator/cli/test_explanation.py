@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from paceline_operator.api.conditions import ConditionType
 from paceline_operator.cli.explanation import explain
 from tests.operator.cli.sample import LOWERED, NOW, STATUS, service
 
@@ -93,6 +94,11 @@ def test_a_moment_that_has_passed_is_told_as_such() -> None:
     assert told.next[0].startswith("scale-in to 3 is possible since 14:05:20 UTC (DownWindow)")
 
 
+def test_a_moment_of_another_day_has_its_date() -> None:
+    (told,) = explain(service({**STATUS, "knobs": [REPLICAS]}), NOW.replace(day=2)).knobs
+    assert told.next[0].startswith("scale-in to 3 is possible since 2026-01-01 14:05:20 UTC (")
+
+
 def test_a_change_tells_what_was_expected_and_what_was_measured() -> None:
     expected = {"fullStepMs": 212.0, "capacityRps": 1.25}
     observed = {
@@ -118,8 +124,44 @@ def test_it_names_what_binds_and_only_that() -> None:
     binding = explain(service(), NOW).binding
     assert binding == (
         "Last decision, 30s ago: replicas Hold (AtMaximum). 4 needed, maxReplicas is 3.",
+        "SLOMet is False (Missed): first-token is missed",
         "ScalingLimited is True (AtMaximum): 4 needed, maxReplicas is 3.",
     )
+
+
+def test_it_names_why_a_fleet_does_not_serve() -> None:
+    told = {
+        "Ready": ("False", "ImagePullBackOff", "2 of 2 pods: no such image"),
+        "Reconciling": ("True", "RollingOut", "pods are being replaced"),
+        "SLOMet": ("Unknown", "NoSamples", "no samples lately"),
+    }
+    conditions = [
+        {"type": kind, "status": status, "reason": reason, "message": said, "lastTransitionTime":
+         "2026-01-01T12:00:00Z"}
+        for kind, (status, reason, said) in told.items()
+    ]  # fmt: skip
+    assert explain(service({**STATUS, "conditions": conditions}), NOW).binding[1:] == (
+        "Ready is False (ImagePullBackOff): 2 of 2 pods: no such image",
+        "Reconciling is True (RollingOut): pods are being replaced",
+    )
+
+
+def test_every_condition_is_told_where_it_is_not_as_it_should_be() -> None:
+    bad = dict.fromkeys(ConditionType, "False")
+    bad |= dict.fromkeys(("Reconciling", "Stalled", "ScalingLimited", "Conflict"), "True")
+    conditions = [
+        {"type": kind, "status": status, "reason": "Cause", "message": "why",
+         "lastTransitionTime": "2026-01-01T12:00:00Z"}
+        for kind, status in bad.items()
+    ]  # fmt: skip
+    binding = explain(service({**STATUS, "conditions": conditions}), NOW).binding[1:]
+    assert {said.split(" is ")[0] for said in binding} == set(ConditionType)
+
+
+def test_a_spec_that_the_operator_has_not_seen_is_said() -> None:
+    said = "The operator has not seen the newest spec yet."
+    assert explain(service({**STATUS, "observedGeneration": 0}), NOW).binding[0] == said
+    assert said not in explain(service(), NOW).text()
 
 
 def test_it_lists_the_last_changes() -> None:

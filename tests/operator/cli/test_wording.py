@@ -27,3 +27,17 @@ def test_latency(value: float | None, text: str) -> None:
 )
 def test_age(time: str | None, text: str) -> None:
     assert wording.age(time, NOW) == text
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        ("2026-01-01T14:05:20Z", "14:05:20 UTC"),
+        ("2026-01-01T23:30:00+01:00", "22:30:00 UTC"),
+        ("2026-01-02T00:00:10Z", "2026-01-02 00:00:10 UTC"),
+        ("2025-12-31T23:59:59Z", "2025-12-31 23:59:59 UTC"),
+        ("2026-01-02T00:30:00+01:00", "23:30:00 UTC"),
+    ],
+)
+def test_a_time_of_another_day_has_its_date(time: str, text: str) -> None:
+    assert wording.clock(time, NOW) == text

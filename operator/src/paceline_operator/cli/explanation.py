@@ -13,14 +13,17 @@ from paceline_operator.cli.hindsight_text import compared
 from paceline_operator.cli.knob_story import KnobStory, story
 from paceline_operator.cli.service import Service
 
-_BINDING = ("SLOFeasible", "MetricsFresh", "ScalingLimited", "Conflict", "Stalled")
 _QUIET = {
-    "SLOFeasible": "True",
-    "MetricsFresh": "True",
-    "ScalingLimited": "False",
-    "Conflict": "False",
-    "Stalled": "False",
+    "Stalled": ("False",),
+    "Ready": ("True",),
+    "Reconciling": ("False",),
+    "SLOMet": ("True", "Unknown"),
+    "SLOFeasible": ("True",),
+    "MetricsFresh": ("True",),
+    "ScalingLimited": ("False",),
+    "Conflict": ("False",),
 }
+"""Conditions in the order they are told, and the statuses that nothing has to be said of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +62,7 @@ def explain(service: Service, now: datetime) -> Explanation:
         measured=tuple(_measured(slo, now) for slo in status.slos) or ("No objective is set.",),
         considered=_considered(status),
         knobs=tuple(story(each, now) for each in status.knobs),
-        binding=_binding(status, now),
+        binding=_binding(service, now),
         changes=tuple(_change(each, now) for each in reversed(status.decisions))
         or ("The autopilot has not moved anything yet.",),
     )
@@ -170,16 +173,18 @@ def _law(model: Mapping[str, Any]) -> str:
     )
 
 
-def _binding(status: InferenceServiceStatus, now: datetime) -> tuple[str, ...]:
-    said = []
+def _binding(service: Service, now: datetime) -> tuple[str, ...]:
+    status = service.status
+    unseen = status_view.unseen(service)
+    said = [] if unseen is None else [f"{unseen[0].upper()}{unseen[1:]}."]
     decision = status.last_decision
     if decision is not None and not status.knobs:  # else each knob tells its own
         when = wording.age(decision.time, now)
         said.append(f"Last decision, {when} ago: {wording.decided(decision)}. {decision.message}")
     known = {c.type: c for c in status.conditions}
-    for kind in _BINDING:
+    for kind, quiet in _QUIET.items():
         found = known.get(kind)
-        if found is not None and found.status != _QUIET[kind]:
+        if found is not None and found.status not in quiet:
             said.append(f"{kind} is {found.status} ({found.reason}): {found.message}")
     said += [*status_view.calendar(status), *status_view.modes(status)]
     return tuple(said) or ("Nothing yet.",)

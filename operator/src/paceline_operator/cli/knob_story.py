@@ -62,7 +62,7 @@ def _next(step: NextStepStatus, now: datetime) -> str:
     to = "" if step.value is None else f" to {step.value}"
     if step.earliest is None:
         return f"{what}{to} ({step.waits_for}): {step.message}."
-    when = wording.clock(step.earliest)
+    when = wording.clock(step.earliest, now)
     since = wording.instant(step.earliest) <= now
     possible = f"possible since {when}" if since else f"possible at {when} at the earliest"
     return f"{what}{to} is {possible} ({step.waits_for}): {step.message}."

@@ -32,9 +32,16 @@ def render(service: Service, now: datetime) -> RenderableType:
 
 def _title(service: Service) -> Text:
     text = Text(f"{service.namespace}/{service.name}", style="bold")
-    if service.status.observed_generation < service.generation:
-        text.append("  the operator has not seen the newest spec yet", style="yellow")
+    said = unseen(service)
+    if said is not None:
+        text.append(f"  {said}", style="yellow")
     return text
+
+
+def unseen(service: Service) -> str | None:
+    """That the status is about an older spec; None where it is not."""
+    is_old = service.status.observed_generation < service.generation
+    return "the operator has not seen the newest spec yet" if is_old else None
 
 
 def calendar(status: InferenceServiceStatus) -> tuple[str, ...]:

@@ -65,9 +65,11 @@ def instant(time: str) -> datetime:
     return datetime.fromisoformat(time.replace("Z", "+00:00"))
 
 
-def clock(time: str) -> str:
-    """`14:05:20 UTC`."""
-    return f"{instant(time):%H:%M:%S} UTC"
+def clock(time: str, now: datetime) -> str:
+    """`14:05:20 UTC`, with the date where that is another day."""
+    then = instant(time).astimezone(UTC)
+    is_today = then.date() == now.astimezone(UTC).date()
+    return f"{then:%H:%M:%S} UTC" if is_today else f"{then:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def age(time: str | None, now: datetime) -> str:
