@@ -207,6 +207,8 @@ def test_a_token_is_not_shown_by_what_holds_it(place: Place) -> None:
         ("https://h:9090", "two\nlines", None, "has no bearer token"),
         ("https://h:9090", "schl\u00fcssel", None, "has no bearer token"),
         ("https://u:p@h:9090", "t", None, "the address has a user, --prometheus-token-file has"),
+        ("http://[::1", "t", None, "--prometheus: 'http://[::1' is no address: "),
+        ("http://h:port", "t", None, "--prometheus: 'http://h:port' is no address: "),
         ("https://h:9090", None, "no pem", "name a PEM file of authorities"),
         ("http://h:9090", None, "no pem", "--prometheus-ca-file is for an https address"),
     ],

@@ -20,14 +20,21 @@ def read_access(url: str, token_file: Path | None, ca_file: Path | None) -> Acce
         ca_file: With the authorities to trust, PEM; None for the system's.
 
     Raises:
-        CliError: A file cannot be used, or does not go with the address.
+        CliError: The address is none, a file cannot be used, or one does not go with the other.
     """
     token = None if token_file is None else _token(token_file)
-    if token is not None and "@" in URL(url).authority:
+    if token is not None and "@" in _address(url).authority:
         raise CliError(
             "the address has a user, --prometheus-token-file has a token; give one of them"
         )
     return Access(token=token, trust=None if ca_file is None else _trust(url, ca_file))
+
+
+def _address(text: str) -> URL:
+    try:
+        return URL(text)
+    except ValueError as error:
+        raise CliError(f"--prometheus: {text!r} is no address: {error}") from error
 
 
 def _token(file: Path) -> str:
