@@ -21,9 +21,10 @@ from pydantic import ValidationError
 from paceline_operator import nesting, web
 from paceline_operator.clock import SteadyClock
 from paceline_operator.handlers import watch
-from paceline_operator.kube.client import ConfigError, KubeClient, load_configuration
+from paceline_operator.kube.client import KubeClient, load_configuration
 from paceline_operator.kube.errors import KubeError, LeaseLostError
 from paceline_operator.kube.event import EventRecorder
+from paceline_operator.kube.kubeconfig import ConfigError
 from paceline_operator.kube.lease import LeaderLease, LeaseTerms, boot_clock
 from paceline_operator.kube.resource import SCALED_OBJECT
 from paceline_operator.kube.store import Store

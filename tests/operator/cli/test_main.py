@@ -81,9 +81,14 @@ def test_a_user_without_rights_gets_one_line(fleets: FleetApi) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_no_kubeconfig_is_one_line() -> None:
-    done = run(None, "status", "chat")
+@pytest.mark.parametrize("text", [None, "", "hello", "a: ["])
+def test_no_kubeconfig_is_one_line(text: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    if text is not None:
+        file.write_text(text)
+    done = run(file, "status", "chat")
     assert done.returncode == 1
+    assert done.stderr.startswith("error: no usable kubeconfig: ")
     assert "set KUBECONFIG" in done.stderr
     assert done.stderr.count("\n") == 1
 

@@ -10,6 +10,7 @@ from paceline_operator.kube.errors import (
     InvalidError,
     KubeError,
     NotFoundError,
+    UnauthorizedError,
     UnavailableError,
     from_status,
 )
@@ -24,7 +25,7 @@ TYPO = (
     ("status", "message", "kind"),
     [
         (400, "", InvalidError),
-        (401, "", ForbiddenError),
+        (401, "", UnauthorizedError),
         (403, "", ForbiddenError),
         (404, "", NotFoundError),
         (409, "", ConflictError),
@@ -42,3 +43,7 @@ def test_the_error_of_an_answer(status: int, message: str, kind: type[KubeError]
     error = from_status(status, message)
     assert type(error) is kind
     assert str(error) == message
+
+
+def test_a_refused_login_is_handled_as_a_missing_right_where_nobody_can_log_in() -> None:
+    assert issubclass(UnauthorizedError, ForbiddenError)

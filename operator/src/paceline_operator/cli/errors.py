@@ -5,3 +5,7 @@ from __future__ import annotations
 
 class CliError(Exception):
     """The text is what the user sees."""
+
+
+class LoginError(CliError):
+    """The API server does not take the user's login, or not any more."""

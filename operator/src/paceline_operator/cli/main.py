@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,11 +19,11 @@ from paceline_operator.cli import document, status_view
 from paceline_operator.cli.explanation import explain as explained
 from paceline_operator.cli.guard import guarded
 from paceline_operator.cli.replay import replay as replayed
-from paceline_operator.cli.service import Reader, Service, connected
+from paceline_operator.cli.service import Service, connected
+from paceline_operator.cli.watching import looks
 from paceline_operator.cli.what_if_command import what_if
 from paceline_operator.cli.wording import utc_now
 
-WATCH_EVERY_S = 2.0
 UNLIMITED = 10_000
 
 app = typer.Typer(
@@ -95,31 +95,30 @@ def main() -> None:
 async def _status(
     name: str, namespace: str | None, context: str | None, *, as_json: bool, watch: bool
 ) -> None:
+    if watch:
+        seen = looks(name, namespace, context)
+        await (_watch_json if as_json else _watch)(seen)
+        return
     async with connected(namespace, context) as reader:
         service = await reader.read(name)
-        if watch:
-            await (_watch_json if as_json else _watch)(reader, service)
-        elif as_json:
-            _print_json(document.status_document(service))
-        else:
-            _console().print(status_view.render(service, utc_now()))
+    if as_json:
+        _print_json(document.status_document(service))
+    else:
+        _console().print(status_view.render(service, utc_now()))
 
 
-async def _watch(reader: Reader, service: Service) -> None:
+async def _watch(seen: AsyncIterator[Service]) -> None:
     """Shows the object again and again until interrupted."""
-    with Live(status_view.render(service, utc_now()), console=_console()) as live:
-        while True:
-            await asyncio.sleep(WATCH_EVERY_S)
-            service = await reader.read(service.name)
+    first = await anext(seen)
+    with Live(status_view.render(first, utc_now()), console=_console()) as live:
+        async for service in seen:
             live.update(status_view.render(service, utc_now()))
 
 
-async def _watch_json(reader: Reader, service: Service) -> None:
+async def _watch_json(seen: AsyncIterator[Service]) -> None:
     """The same, one document a look."""
-    while True:
+    async for service in seen:
         _print_json(document.status_document(service))
-        await asyncio.sleep(WATCH_EVERY_S)
-        service = await reader.read(service.name)
 
 
 async def _explain(name: str, namespace: str | None, context: str | None, *, as_json: bool) -> None:

@@ -7,15 +7,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import Configuration
 from pydantic import ValidationError
 
 from paceline_operator.api import v1alpha1
 from paceline_operator.api.status import InferenceServiceStatus
-from paceline_operator.cli.errors import CliError
+from paceline_operator.cli.errors import CliError, LoginError
 from paceline_operator.kube.client import KubeClient
-from paceline_operator.kube.errors import ForbiddenError, KubeError, NotFoundError
+from paceline_operator.kube.errors import (
+    ForbiddenError,
+    KubeError,
+    NotFoundError,
+    UnauthorizedError,
+)
+from paceline_operator.kube.kubeconfig import ConfigError, read_kubeconfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +45,20 @@ class Reader:
         """The object now.
 
         Raises:
+            LoginError: The server does not know this user, or not any more.
             CliError: It is not there, may not be read, or is not understood.
         """
         group = f"/apis/{v1alpha1.API_VERSION}/namespaces/{self.namespace}"
         try:
             found = await self.client.get(f"{group}/{v1alpha1.PLURAL}/{name}")
         except NotFoundError as error:
-            raise CliError(_missing(name, self.namespace, str(error))) from error
+            raise CliError(_missing(name, self.namespace, error.said)) from error
+        except UnauthorizedError as error:
+            raise LoginError(f"your login was refused: log in again{_told(error)}") from error
         except ForbiddenError as error:
             raise CliError(
                 f"no access: this user may not read {v1alpha1.PLURAL}.{v1alpha1.GROUP} "
-                f"in namespace {self.namespace!r}"
+                f"in namespace {self.namespace!r}{_told(error)}"
             ) from error
         except KubeError as error:
             raise CliError(f"the API server cannot be asked: {error}") from error
@@ -70,14 +78,11 @@ async def connected(namespace: str | None, context: str | None) -> AsyncIterator
     """
     configuration = Configuration()
     try:
-        await kube_config.load_kube_config(client_configuration=configuration, context=context)
-        contexts, active = kube_config.list_kube_config_contexts()
-    except (kube_config.ConfigException, OSError) as error:
+        own = await read_kubeconfig(configuration, context)
+        async with KubeClient(configuration) as client:
+            yield Reader(client, namespace or own or "default")
+    except ConfigError as error:
         raise CliError(f"no usable kubeconfig: {error}; set KUBECONFIG") from error
-    chosen = next((c for c in contexts if c["name"] == context), active)
-    own = (chosen or {}).get("context", {}).get("namespace")
-    async with KubeClient(configuration) as client:
-        yield Reader(client, namespace or own or "default")
 
 
 def _service(found: dict[str, Any]) -> Service:
@@ -98,8 +103,13 @@ def _service(found: dict[str, Any]) -> Service:
     )
 
 
+def _told(error: KubeError) -> str:
+    said = " ".join(error.said.split())
+    return f" (the API server says: {said})" if said else ""
+
+
 def _missing(name: str, namespace: str, said: str) -> str:
-    if name in said.rpartition("404")[2]:
+    if f'"{name}"' in said:  # of a kind that it does not know, a server names no object
         return f"InferenceService {name!r} not found in namespace {namespace!r}"
     return (
         "this cluster knows no InferenceService: install Paceline first "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import ssl
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -19,6 +18,7 @@ from kubernetes_asyncio.config.incluster_config import (
 )
 
 from paceline_operator.kube.errors import InvalidError, KubeError, UnavailableError, from_status
+from paceline_operator.kube.kubeconfig import ConfigError, read_kubeconfig
 
 APPLY = "application/apply-patch+yaml"
 JSON = "application/json"
@@ -27,10 +27,6 @@ MERGE_PATCH = "application/merge-patch+json"
 TIMEOUT_S = 10.0
 
 Object = dict[str, Any]
-
-
-class ConfigError(Exception):
-    """No usable cluster configuration; the text says where it was looked for."""
 
 
 async def load_configuration(context: str | None = None) -> Configuration:
@@ -46,10 +42,8 @@ async def load_configuration(context: str | None = None) -> Configuration:
         )
     except kube_config.ConfigException as in_cluster:
         try:
-            # The library reads the variable when it is imported; here it counts now.
-            file = os.environ.get("KUBECONFIG", "~/.kube/config")
-            await kube_config.load_kube_config(file, context, configuration)
-        except (kube_config.ConfigException, OSError) as outside:
+            await read_kubeconfig(configuration, context)
+        except ConfigError as outside:
             raise ConfigError(
                 f"no cluster to talk to: {in_cluster} and {outside}; set KUBECONFIG"
             ) from outside
@@ -68,6 +62,11 @@ class KubeClient:
         self.guard: Callable[[], None] = _allow
 
     async def __aenter__(self) -> Self:
+        """Opens it.
+
+        Raises:
+            ConfigError: The certificates of the configuration cannot be used.
+        """
         connector = aiohttp.TCPConnector(ssl=_trust(self._configuration), limit=64)
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
@@ -134,9 +133,14 @@ def _allow() -> None:
 
 
 def _trust(configuration: Configuration) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    if configuration.cert_file:
-        context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+    try:
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+    except OSError as error:
+        raise ConfigError(
+            f"the certificates for {configuration.host} cannot be used: {error}"
+        ) from error
     if not configuration.verify_ssl:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -154,6 +158,7 @@ def _read(method: str, path: str, status: int, text: str) -> Object:
         ) from error
     if status < 400 and isinstance(answer, dict):
         return answer
-    message = answer.get("message", "") if isinstance(answer, dict) else ""
-    refusal: KubeError = from_status(status, f"{method} {path}: {status} {message}".strip())
+    said = str(answer.get("message") or "") if isinstance(answer, dict) else ""
+    refusal: KubeError = from_status(status, f"{method} {path}: {status} {said}".strip())
+    refusal.said = said
     raise refusal

@@ -3,7 +3,8 @@
 KubeError
     NotFoundError      404
     ConflictError      409: someone else wrote first; read again
-    ForbiddenError     401, 403: a right is missing
+    ForbiddenError     403: a right is missing
+        UnauthorizedError  401: a login is missing, or not valid any more
     InvalidError       400, 422, some 500: the object is refused; trying again does not help
     UnavailableError   429, 5xx, no connection: try again later
     LeaseLostError     this process must not write any more
@@ -13,7 +14,13 @@ from __future__ import annotations
 
 
 class KubeError(Exception):
-    """Root of the tree; the text is one line for people."""
+    """Root of the tree; the text is one line for people.
+
+    Attributes:
+        said: What the server says itself, empty where it says nothing.
+    """
+
+    said: str = ""
 
 
 class NotFoundError(KubeError):
@@ -25,7 +32,11 @@ class ConflictError(KubeError):
 
 
 class ForbiddenError(KubeError):
-    """The operator lacks a right."""
+    """The caller lacks a right."""
+
+
+class UnauthorizedError(ForbiddenError):
+    """The server does not know the caller, or not any more."""
 
 
 class InvalidError(KubeError):
@@ -42,7 +53,7 @@ class LeaseLostError(KubeError):
 
 _BY_STATUS: dict[int, type[KubeError]] = {
     400: InvalidError,
-    401: ForbiddenError,
+    401: UnauthorizedError,
     403: ForbiddenError,
     404: NotFoundError,
     409: ConflictError,

@@ -1,0 +1,51 @@
+"""A user's kubeconfig: whatever makes it unusable is one error with one line."""
+
+from __future__ import annotations
+
+import os
+
+import yaml
+from kubernetes_asyncio import config as kube_config
+from kubernetes_asyncio.client import Configuration
+
+DEFAULT = "~/.kube/config"
+_MISSHAPEN = (AssertionError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
+"""The library looks into what it read before it knows its shape, and fails as it may."""
+
+
+class ConfigError(Exception):
+    """No usable cluster configuration; the text says where it was looked for."""
+
+
+async def read_kubeconfig(configuration: Configuration, context: str | None) -> str | None:
+    """Takes address and credentials from `KUBECONFIG`, else from `~/.kube/config`.
+
+    Args:
+        configuration: What they are written to.
+        context: None for the current one.
+
+    Returns:
+        The namespace of the context, None where it names none.
+
+    Raises:
+        ConfigError: There is no such file, or it is no kubeconfig, or its login failed.
+    """
+    # The library reads the variable when it is imported; here it counts now.
+    file = os.environ.get("KUBECONFIG") or DEFAULT
+    try:
+        await kube_config.load_kube_config(file, context, configuration)
+        contexts, active = kube_config.list_kube_config_contexts(file)
+    except (kube_config.ConfigException, OSError) as error:
+        raise ConfigError(f"{file}: {_one_line(error)}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file} is not YAML: {_one_line(error)}") from error
+    except _MISSHAPEN as error:
+        raise ConfigError(
+            f"{file} is empty, or is no kubeconfig: {_one_line(error) or type(error).__name__}"
+        ) from error
+    chosen = next((each for each in contexts if each["name"] == context), active)
+    return ((chosen or {}).get("context") or {}).get("namespace") or None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
