@@ -7,10 +7,12 @@ import pytest
 import yaml
 
 from paceline_operator.cli.errors import CliError
-from paceline_operator.cli.manifest import read_manifest, read_spec
+from paceline_operator.cli.manifest import check_playable, read_manifest, read_spec
 from tests.support.tree import ROOT
 
 SLO = {"name": "first-token", "metric": "TTFT", "targetMs": 1500}
+DEVICE = {"type": "Simulated"}
+NIGHT = {"name": "night", "start": "0 1 * * *", "durationSeconds": 3600}
 
 
 def manifest(spec: Any, **more: Any) -> dict[str, Any]:
@@ -21,6 +23,11 @@ def manifest(spec: Any, **more: Any) -> dict[str, Any]:
         "spec": spec,
         **more,
     }
+
+
+def fleet(**more: Any) -> dict[str, Any]:
+    """A spec that may be applied."""
+    return {**more, "engine": {"device": DEVICE, **more.get("engine", {})}}
 
 
 def written(tmp_path: Path, *documents: Any) -> Path:
@@ -46,7 +53,7 @@ def test_every_sample_is_read(path: Path) -> None:
 
 
 def test_other_objects_of_the_file_are_left_out(tmp_path: Path) -> None:
-    path = written(tmp_path, {"kind": "ConfigMap", "apiVersion": "v1"}, manifest({}), None)
+    path = written(tmp_path, {"kind": "ConfigMap", "apiVersion": "v1"}, manifest(fleet()), None)
     found = read_manifest(path)
     assert (found.name, found.namespace) == ("chat", None)
 
@@ -60,25 +67,56 @@ def test_other_objects_of_the_file_are_left_out(tmp_path: Path) -> None:
         ({"scaling": {"maxReplica": 3}}, "spec.scaling.maxReplica: there is no such field"),
         ({"engine": {"kvCache": {"size": 3}}}, "spec.engine.kvCache.size: there is no such field"),
         ({"scaling": {"mode": False}}, "spec.scaling.mode: Input should be 'Off'"),
-        ({"scaling": {"mode": "Auto"}}, "spec.scaling.maxReplicas: mode Auto needs it"),
+        (None, "spec.model.uri: model.uri says where the weights are"),
+        (fleet(scaling={"mode": "Auto"}), "spec.scaling.maxReplicas: mode Auto needs maxReplicas"),
         (
-            {"scaling": {"minReplicas": 5, "maxReplicas": 2}},
-            "spec.scaling.minReplicas: 5 must not exceed 2",
+            fleet(scaling={"minReplicas": 5, "maxReplicas": 2}),
+            "spec.scaling.minReplicas: minReplicas must not exceed maxReplicas",
         ),
-        ({"replicas": 0}, "spec.replicas: with 0 replicas nothing is served"),
+        (fleet(replicas=0), "spec.replicas: with 0 replicas nothing is served"),
+        (fleet(slos=[{**SLO, "targetMs": "3"}]), "spec.slos.0.targetMs: must be of type integer"),
         (
-            {"engine": {"batchTokens": {"max": 64}}},
-            "spec.engine.batchTokens.max: 64 must exceed maxNumSeqs (64)",
-        ),
-        (
-            {"engine": {"batchTokens": {"max": 128, "min": 256}}},
-            "spec.engine.batchTokens.min: 256 must not exceed max (128)",
+            fleet(engine={"batchTokens": {"max": 128, "min": 256}}),
+            "spec.engine.batchTokens.min: min must not exceed max",
         ),
         ("all", "spec: Input should be a valid dictionary"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_path(tmp_path: Path, spec: Any, said: str) -> None:
     assert refused(written(tmp_path, manifest(spec))).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (fleet(engine={"dtype": "bfloat16"}), "spec.engine.dtype is not supported yet; remove it"),
+        (fleet(model={"draft": {"uri": "pvc://a/b"}}), "spec.model.draft is not supported yet"),
+        (
+            {"model": {"uri": "pvc://a/b"}, "engine": {"runtime": "VLLM", "image": "vllm:1"}},
+            "spec.engine.runtime VLLM is not supported yet; use Paceline",
+        ),
+        (fleet(freezeWindows=[{**NIGHT, "start": "0 25 * * *"}]), "spec.freezeWindows[night]: "),
+        (
+            fleet(scaling={"schedules": [{**NIGHT, "minReplicas": 1, "timeZone": "Mars/Base"}]}),
+            "spec.scaling.schedules[night]: ",
+        ),
+        (fleet(model={"uri": "ftp://host/m"}), "spec.model.uri ftp://host/m: scheme ftp://"),
+        (fleet(template={"spec": {"containers": {}}}), "spec.template: containers must be a list"),
+    ],
+)
+def test_what_the_operator_would_stall_on_is_refused(tmp_path: Path, spec: Any, said: str) -> None:
+    assert refused(written(tmp_path, manifest(spec))).startswith(said)
+
+
+def test_a_name_that_the_api_server_refuses_is_refused(tmp_path: Path) -> None:
+    long = manifest(fleet(), metadata={"name": "c" * 41})
+    assert refused(written(tmp_path, long)).startswith("metadata.name must have at most 40")
+
+
+@pytest.mark.parametrize("prefix", ["file:///any/directory/m.gguf", "pvc://claim/m"])
+def test_where_models_may_lie_is_for_the_installation_to_say(tmp_path: Path, prefix: str) -> None:
+    given = {"model": {"uri": prefix}}
+    assert read_manifest(written(tmp_path, manifest(given))).spec.model.uri == prefix
 
 
 @pytest.mark.parametrize(
@@ -93,6 +131,16 @@ def test_what_is_wrong_is_named_by_its_path(tmp_path: Path, spec: Any, said: str
 )
 def test_what_the_file_has_to_hold(tmp_path: Path, documents: list[Any], said: str) -> None:
     assert refused(written(tmp_path, *documents)).startswith(said)
+
+
+def test_labels_that_contain_themselves_are_not_looked_into(tmp_path: Path) -> None:
+    path = tmp_path / "new.yaml"
+    path.write_text(
+        "apiVersion: paceline.dev/v1alpha1\nkind: InferenceService\n"
+        "metadata: {name: chat, labels: &own {x: *own}}\n"
+        "spec: {engine: {device: {type: Simulated}}}\n"
+    )
+    assert read_manifest(path).name == "chat"
 
 
 @pytest.mark.parametrize(
@@ -110,4 +158,22 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_a_live_object_may_be_newer_than_the_plug_in() -> None:
-    assert read_spec({"later": {"x": 1}}, "default/chat", may_be_newer=True)
+    assert read_spec({"later": {"x": 1}}, "default/chat")
+
+
+@pytest.mark.parametrize(
+    ("given", "is_played"),
+    [
+        ({"replicas": 0}, False),
+        ({"replicas": 0, "scaling": {"mode": "Off", "maxReplicas": 3}}, False),
+        ({"replicas": 0, "scaling": {"maxReplicas": 3}}, True),
+        ({"replicas": 1}, True),
+    ],
+)
+def test_a_fleet_that_serves_nobody_is_not_played(given: dict[str, Any], is_played: bool) -> None:
+    spec = read_spec(given, "default/chat")
+    if is_played:
+        check_playable(spec, "default/chat")
+        return
+    with pytest.raises(CliError, match=r"default/chat: spec\.replicas: with 0 replicas"):
+        check_playable(spec, "default/chat")

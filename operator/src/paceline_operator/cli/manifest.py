@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from paceline_operator.api.choice import Mode
 from paceline_operator.api.v1alpha1 import API_VERSION, KIND, InferenceServiceSpec
+from paceline_operator.cli.admission import refusal
 from paceline_operator.cli.errors import CliError
+from paceline_operator.domain import arguments, calendar, model_source, overlay
+from paceline_operator.domain.errors import SpecError
+
+ANYWHERE = "/"
+"""Which directories of a node may hold models, the installation says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,8 @@ def read_manifest(path: Path) -> Manifest:
     """The one `InferenceService` of a file.
 
     Raises:
-        CliError: The file cannot be read, or what it holds is no such object.
+        CliError: The file cannot be read, or what it holds is no such object, would be refused by
+            an API server, or not be served by the operator.
     """
     found = [each for each in _documents(path) if _is_service(each)]
     if len(found) != 1:
@@ -55,63 +60,63 @@ def read_manifest(path: Path) -> Manifest:
         path=path,
         name=name,
         namespace=namespace if isinstance(namespace, str) else None,
-        spec=read_spec(document.get("spec") or {}, str(path)),
+        spec=_checked(document, str(path)),
     )
 
 
-def read_spec(given: Any, where: str, *, may_be_newer: bool = False) -> InferenceServiceSpec:
-    """A spec, with what it says wrong named by its path.
+def read_spec(given: Any, where: str) -> InferenceServiceSpec:
+    """The spec of a live object: an API server has checked it, by a definition that may be newer.
 
     Args:
         given: As it was read.
         where: From, for messages.
-        may_be_newer: Whether fields that are not known here are left out: of a live object an
-            API server has checked them already.
 
     Raises:
-        CliError: It does not fit the models, or contradicts itself.
+        CliError: It does not fit the models.
     """
     try:
-        spec = InferenceServiceSpec.model_validate(given)
+        return InferenceServiceSpec.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(("spec", *(str(part) for part in first["loc"])))
         raise CliError(f"{where}: {place}: {first['msg']}") from error
-    unknown = None if may_be_newer else unknown_field(InferenceServiceSpec, given, "spec")
-    if unknown is not None:
-        raise CliError(f"{where}: {unknown}: there is no such field; correct or remove it")
-    wrong = _contradiction(spec)
+
+
+def check_playable(spec: InferenceServiceSpec, where: str) -> None:
+    """Refuses a fleet that serves nobody.
+
+    Raises:
+        CliError: It is one.
+    """
+    if spec.scaling.effective_mode is not Mode.AUTO and spec.replicas == 0:
+        raise CliError(
+            f"{where}: spec.replicas: with 0 replicas nothing is served, so there is nothing to "
+            "play"
+        )
+
+
+def _checked(document: Mapping[str, Any], where: str) -> InferenceServiceSpec:
+    """The spec, if an API server would take it and the operator could serve it."""
+    given = {**document, "spec": document.get("spec") or {}}
+    spec = read_spec(given["spec"], where)
+    wrong = refusal(given) or _stalls(spec)
     if wrong is not None:
         raise CliError(f"{where}: {wrong}")
+    check_playable(spec, where)
     return spec
 
 
-def unknown_field(model: type[BaseModel], given: Mapping[str, Any], path: str) -> str | None:
-    """Path of the first field that the model does not have."""
-    fields = {field.alias or name: field for name, field in model.model_fields.items()}
-    for key, value in given.items():
-        if key not in fields:
-            return f"{path}.{key}"
-        inner = _model_in(fields[key].annotation)
-        items = enumerate(value) if isinstance(value, list) else [(None, value)]
-        for place, item in items:
-            here = f"{path}.{key}" if place is None else f"{path}.{key}.{place}"
-            if inner is not None and isinstance(item, dict):
-                found = unknown_field(inner, item, here)
-                if found is not None:
-                    return found
-    return None
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model of a field, also of an optional one or of a list's items."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    if typing.get_origin(annotation) in (typing.Annotated, typing.Union, types.UnionType, tuple):
-        for part in typing.get_args(annotation):
-            found = _model_in(part)
-            if found is not None:
-                return found
+def _stalls(spec: InferenceServiceSpec) -> str | None:
+    """Why the operator would not serve it; what only its installation knows is left out."""
+    try:
+        arguments.check(spec)
+        calendar.check(spec)
+        model_source.locate(spec.model.uri, (ANYWHERE,))
+        overlay.check_depth(spec.template or {})
+        overlay.lay_over({"metadata": {}, "spec": {}}, spec.template or {})
+    except SpecError as error:
+        said = str(error)
+        return said if said.startswith("spec.") else f"spec.{said}"
     return None
 
 
@@ -132,24 +137,3 @@ def _is_service(document: Any) -> bool:
         and document.get("kind") == KIND
         and document.get("apiVersion") == API_VERSION
     )
-
-
-def _contradiction(spec: InferenceServiceSpec) -> str | None:
-    """What the API server's own rules would refuse and a simulation would take."""
-    batch, scaling = spec.engine.batch_tokens, spec.scaling
-    most = scaling.max_replicas
-    if batch.max <= spec.engine.max_num_seqs:
-        return (
-            f"spec.engine.batchTokens.max: {batch.max} must exceed maxNumSeqs "
-            f"({spec.engine.max_num_seqs})"
-        )
-    for field, value in (("min", batch.min), ("initial", batch.initial)):
-        if value is not None and value > batch.max:
-            return f"spec.engine.batchTokens.{field}: {value} must not exceed max ({batch.max})"
-    if most is None and scaling.mode is Mode.AUTO:
-        return "spec.scaling.maxReplicas: mode Auto needs it, the most this fleet may cost"
-    if most is not None and scaling.min_replicas > most:
-        return f"spec.scaling.minReplicas: {scaling.min_replicas} must not exceed {most}"
-    if scaling.effective_mode is not Mode.AUTO and spec.replicas == 0:
-        return "spec.replicas: with 0 replicas nothing is served, so there is nothing to play"
-    return None

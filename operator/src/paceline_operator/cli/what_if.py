@@ -220,7 +220,7 @@ def _measured(
     where = f"{service.namespace}/{service.name}"
     return Measured(
         source=f"{where} in the cluster",
-        spec=read_spec(service.spec, f"{where} in the cluster", may_be_newer=True),
+        spec=read_spec(service.spec, f"{where} in the cluster"),
         memory=load_memory((service.status.memory or {}).get("pilot")),
         trusted=bool((service.status.model or {}).get("trusted", True)),
         kv_tokens=kv_tokens,

@@ -1,0 +1,119 @@
+"""What the API server would refuse of an object, by the schema of its definition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from paceline_operator.api.base import FREE
+from paceline_operator.api.crd import object_schema
+from paceline_operator.api.rule import VALIDATIONS
+from paceline_operator.api.schema import Schema
+from paceline_operator.cli.admission_rules import RULES
+
+_KEYS = "x-kubernetes-list-map-keys"
+_EITHER = "x-kubernetes-int-or-string"
+_OPENED = {"properties", "items", "additionalProperties"}
+"""What describes the inside of a value."""
+_CLASSES: Mapping[str, type] = {
+    "string": str,
+    "boolean": bool,
+    "object": dict,
+    "array": list,
+}
+
+
+def refusal(document: Mapping[str, Any]) -> str | None:
+    """The first thing that would be refused, led by its path; None where it would be taken.
+
+    Limits of single values (ranges, patterns, words) are left to the models.
+
+    Args:
+        document: Name and spec, whatever else the object has.
+    """
+    schema = object_schema()
+    schema["properties"].pop("status")
+    return _wrong_shape(schema, document, "") or _broken(schema, _stored(schema, document), "")
+
+
+def _wrong_shape(node: Schema, value: Any, path: str) -> str | None:
+    """The first field that is not there, or of another type."""
+    if value is None:  # the server drops it
+        return None
+    wanted = "integer or string" if node.get(_EITHER) else str(node.get("type", ""))
+    if not _is_of(wanted, value):
+        return f"{path}: must be of type {wanted}"
+    if wanted == "object" and _is_closed(node):
+        unknown = next((key for key in value if key not in node["properties"]), None)
+        if unknown is not None:
+            return f"{_under(path, unknown)}: there is no such field; correct or remove it"
+    found = (
+        _wrong_shape(child, inner, where) for child, inner, where in _inside(node, value, path)
+    )
+    return next((each for each in found if each is not None), None)
+
+
+def _is_of(wanted: str, value: Any) -> bool:
+    if wanted == "integer or string":
+        return isinstance(value, int | str) and not isinstance(value, bool)
+    if wanted == "integer":
+        return isinstance(value, int) and not isinstance(value, bool)
+    return wanted not in _CLASSES or isinstance(value, _CLASSES[wanted])
+
+
+def _is_closed(node: Schema) -> bool:
+    return "properties" in node and not node.get(FREE) and "additionalProperties" not in node
+
+
+def _stored(node: Schema, value: Any) -> Any:
+    """As the server stores it: with defaults, without nulls."""
+    if node.get(FREE) or not node.keys() & _OPENED:
+        return value
+    if isinstance(value, list):
+        return [_stored(node["items"], each) for each in value]
+    fields = node.get("properties", {})
+    defaults = {name: child["default"] for name, child in fields.items() if "default" in child}
+    given = {key: each for key, each in value.items() if each is not None}
+    return {key: _stored(fields.get(key, {}), each) for key, each in {**defaults, **given}.items()}
+
+
+def _broken(node: Schema, value: Any, path: str) -> str | None:
+    """The first rule that does not hold, or entry of a list that is there twice."""
+    for rule in node.get(VALIDATIONS, ()):
+        if not RULES[rule["rule"]](value):
+            where = f"{path}{rule.get('fieldPath', '')}".removeprefix(".")
+            return f"{where}: {rule['message']}" if where else str(rule["message"])
+    return _double(node, value, path) or next(
+        (
+            found
+            for child, inner, where in _inside(node, value, path)
+            if (found := _broken(child, inner, where)) is not None
+        ),
+        None,
+    )
+
+
+def _double(node: Schema, value: Any, path: str) -> str | None:
+    keys = node.get(_KEYS, ())
+    if not keys:
+        return None
+    counts = Counter(tuple(each.get(key) for key in keys) for each in value)
+    twice = next((key for key, count in counts.items() if count > 1), None)
+    return None if twice is None else f"{path}: {', '.join(map(str, twice))}: duplicate value"
+
+
+def _inside(node: Schema, value: Any, path: str) -> Iterator[tuple[Schema, Any, str]]:
+    """Schema, value and path of all that is described inside."""
+    if isinstance(value, list) and "items" in node:
+        yield from ((node["items"], each, f"{path}.{n}") for n, each in enumerate(value))
+    elif isinstance(value, dict):
+        rest = node.get("additionalProperties")
+        for key, each in value.items():
+            child = node.get("properties", {}).get(key, rest)
+            if child is not None:
+                yield child, each, _under(path, key)
+
+
+def _under(path: str, key: Any) -> str:
+    return f"{path}.{key}" if path else str(key)
