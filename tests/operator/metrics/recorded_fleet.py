@@ -31,6 +31,27 @@ class _Pod:
     requests: list[Request] = field(default_factory=list)
 
 
+def unanswered(
+    count: int, begin_s: float, length_s: float, tier: str, namespace: str = "default"
+) -> Scraped:
+    """Requests of a tier that one pod received, evenly, and none of which ended.
+
+    Args:
+        count: How many.
+        begin_s: When, since the epoch.
+        length_s: How long.
+        tier: Theirs.
+        namespace: Of the pod.
+    """
+    name = names.REQUESTS_RECEIVED.full_name
+    labels = {"namespace": namespace, "pod": "chat-5d9c7-aaaaa", "model_name": "chat", "tier": tier}
+    points = tuple(
+        (begin_s + place * SCRAPE_S, float(round(count * place * SCRAPE_S / length_s)))
+        for place in range(int(length_s // SCRAPE_S) + 1)
+    )
+    return Scraped(name.removesuffix("_total"), "counter", name, labels, points)
+
+
 def recorded(
     requests: Sequence[Request], begin_s: float, length_s: float, namespace: str = "default"
 ) -> list[Scraped]:

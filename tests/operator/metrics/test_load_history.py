@@ -19,7 +19,14 @@ from paceline_operator.simulator.loads.rates import Piecewise, Segment
 from paceline_operator.simulator.loads.single_turns import SingleTurns, Stage
 from paceline_operator.simulator.loads.totals import totals
 from paceline_operator.simulator.request import Request
-from tests.operator.metrics.recorded_fleet import BLOCK_SIZE, BLOCKS, HIT_SHARE, SCRAPE_S, recorded
+from tests.operator.metrics.recorded_fleet import (
+    BLOCK_SIZE,
+    BLOCKS,
+    HIT_SHARE,
+    SCRAPE_S,
+    recorded,
+    unanswered,
+)
 from tests.support.prometheus_past import prometheus_past
 
 HOUR_S = 3600.0
@@ -49,7 +56,9 @@ class Past:
 def past() -> Iterator[Past]:
     begin_s = float(int(time.time())) - HOUR_S - 120.0
     requests = list(LOAD.requests(random.Random(3)))
-    with prometheus_past(recorded(requests, begin_s, HOUR_S)) as url:
+    dead = unanswered(40, begin_s, HOUR_S, "batch")
+    alone = unanswered(40, begin_s, HOUR_S, "batch", namespace="alone")
+    with prometheus_past([*recorded(requests, begin_s, HOUR_S), dead, alone]) as url:
         yield Past(url, begin_s, requests)
 
 
@@ -109,6 +118,18 @@ async def test_prefix_hits_and_the_cache_are_found(past: Past) -> None:
     again = list(history.load.requests(random.Random(5)))
     shared = sum(min(512 * len(each.prefix_blocks), each.prompt_tokens) for each in again)
     assert shared / sum(each.prompt_tokens for each in again) == pytest.approx(HIT_SHARE, rel=0.08)
+
+
+async def test_a_tier_of_which_nothing_ended_is_left_out(past: Past) -> None:
+    history = await read(past)
+    assert set(history.load.tiers) == {"interactive"}
+    assert list(history.left_out) == ["batch"]
+    assert history.left_out["batch"] == pytest.approx(40, rel=0.06)
+
+
+async def test_where_no_tier_is_left_that_is_said(past: Past) -> None:
+    with pytest.raises(PrometheusError, match=r"of the tier 'batch' no request ended .* --last"):
+        await read(past, 'namespace="alone"')
 
 
 async def test_series_of_others_are_not_taken(past: Past) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import aiohttp
 
-from paceline_operator.cli import duration
+from paceline_operator.cli import duration, wording
 from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.trace_file import trace_tape
 from paceline_operator.domain.names import derive
@@ -105,7 +105,12 @@ async def from_prometheus(
         totals=totals(tape(1).play()),
         is_reconstructed=True,
         kv_tokens=found.kv_tokens,
-        notes=(_reconstruction_note(found), _prefix_note(found), *_scale_notes(scale)),
+        notes=(
+            _reconstruction_note(found),
+            *_left_out_notes(found),
+            _prefix_note(found),
+            *_scale_notes(scale),
+        ),
     )
 
 
@@ -121,6 +126,14 @@ def _reconstruction_note(found: History) -> str:
         f"and no single requests: arrivals are a Poisson process at the rate of each "
         f"{found.step_s:.0f} s (a mean over {found.window_s:.0f} s), lengths are drawn from its "
         "histograms, prompt and answer independent of each other. Shorter bursts are lost."
+    )
+
+
+def _left_out_notes(found: History) -> tuple[str, ...]:
+    return tuple(
+        f"Left out: the tier {tier!r}, of whose {wording.counted(round(requests), 'request')} none "
+        "ended in that time, so that no lengths are known."
+        for tier, requests in sorted(found.left_out.items())
     )
 
 

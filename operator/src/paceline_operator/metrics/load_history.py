@@ -6,8 +6,8 @@ documentation advises, since a rate needs two samples and a scrape may be missed
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import ceil, isfinite
 
@@ -39,6 +39,8 @@ class History:
         scrape_s: Time between two scrapes, as seen.
         hit_share: Share of prompt tokens found in the prefix cache over the whole time.
         kv_tokens: KV tokens that one replica holds at least, None where not told.
+        left_out: Requests received of each tier that is not in the load, for none of them ended and
+            their lengths are not known.
     """
 
     load: Reconstruction
@@ -47,6 +49,7 @@ class History:
     scrape_s: float
     hit_share: float
     kv_tokens: int | None
+    left_out: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,7 @@ async def read_history(server: QueryApi, asked: Question) -> History:
     """Asks for all of it.
 
     Raises:
-        PrometheusError: No usable answer, or there is no load in it.
+        PrometheusError: No usable answer, or there is no load in it that can be played.
     """
     asked = replace(asked, start_s=_whole_ms(asked.start_s), end_s=_whole_ms(asked.end_s))
     scrape_s = await _scrape_s(server, asked)
@@ -85,20 +88,15 @@ async def read_history(server: QueryApi, asked: Question) -> History:
         raise PrometheusError(f"{_nothing(asked)} grew in that time: there is no load to play")
     found, queried = await _prefix_rates(table)
     hits = [hit / of if of else 0.0 for hit, of in zip(found, queried, strict=True)]
-    tokens = await table.rates(names.PROMPT_TOKENS_RECEIVED, "tier")
-    prompts = await _histograms(table, names.PROMPT_TOKENS_HIST)
-    outputs = await _histograms(table, names.GENERATION_TOKENS_HIST)
-    tiers: dict[str, Sequence[Measured]] = {
-        tier: _stretches(
-            step_s,
-            rates,
-            _sizes(prompts, tier, _means(tokens.get((tier,)), rates)),
-            _sizes(outputs, tier, None),
-            hits,
-        )
-        for (tier,), rates in received.items()
-        if any(rates)
+    lengths = await _lengths(table)
+    came = {tier: rates for (tier,), rates in received.items() if any(rates)}
+    tiers = {
+        tier: _stretches(step_s, rates, sizes, hits)
+        for tier, rates in came.items()
+        if (sizes := lengths.of(tier, rates)) is not None
     }
+    if not tiers:
+        raise PrometheusError(_endless(came))
     return History(
         load=Reconstruction(tiers=tiers),
         step_s=step_s,
@@ -106,6 +104,15 @@ async def read_history(server: QueryApi, asked: Question) -> History:
         scrape_s=scrape_s,
         hit_share=sum(found) / sum(queried) if any(queried) else 0.0,
         kv_tokens=await _kv_tokens(server, asked),
+        left_out={tier: sum(rates) * step_s for tier, rates in came.items() if tier not in tiers},
+    )
+
+
+def _endless(tiers: Iterable[str]) -> str:
+    named = " and ".join(repr(tier) for tier in sorted(tiers))
+    return (
+        f"of the tier {named} no request ended in that time: its lengths are not known; "
+        "ask for more with --last"
     )
 
 
@@ -181,6 +188,31 @@ async def _prefix_rates(table: _Table) -> tuple[list[float], list[float]]:
     return found.get((), none), queried.get((), none)
 
 
+@dataclass(frozen=True, slots=True)
+class _Lengths:
+    """Tokens of prompts and answers, by tier."""
+
+    tokens: Mapping[_Key, list[float]]
+    prompts: Mapping[str, list[Histogram]]
+    outputs: Mapping[str, list[Histogram]]
+
+    def of(self, tier: str, rates: list[float]) -> list[tuple[Sizes, Sizes]] | None:
+        """Prompts and answers at each moment; None where no request ended."""
+        prompts = _sizes(self.prompts.get(tier, []), _means(self.tokens.get((tier,)), rates))
+        outputs = _sizes(self.outputs.get(tier, []), None)
+        if prompts is None or outputs is None:
+            return None
+        return list(zip(prompts, outputs, strict=True))
+
+
+async def _lengths(table: _Table) -> _Lengths:
+    return _Lengths(
+        await table.rates(names.PROMPT_TOKENS_RECEIVED, "tier"),
+        await _histograms(table, names.PROMPT_TOKENS_HIST),
+        await _histograms(table, names.GENERATION_TOKENS_HIST),
+    )
+
+
 async def _histograms(table: _Table, family: names.Family) -> dict[str, list[Histogram]]:
     """Per tier, what was observed at each moment, per second."""
     buckets = await table.rates(family, "tier", "le", suffix="_bucket")
@@ -209,21 +241,14 @@ def _means(tokens: list[float] | None, requests: list[float]) -> list[float]:
                                                 strict=True)]  # fmt: skip
 
 
-def _sizes(
-    histograms: Mapping[str, list[Histogram]], tier: str, means: list[float] | None
-) -> list[Sizes]:
+def _sizes(seen: list[Histogram], means: list[float] | None) -> list[Sizes] | None:
     """Those of each moment; where nothing was observed, of the last before, or of the whole time.
 
-    Raises:
-        PrometheusError: Nothing was observed at all.
+    None where nothing was observed at all.
     """
-    seen = histograms.get(tier, [])
     whole = _total(seen)
     if whole is None:
-        raise PrometheusError(
-            f"of the tier {tier!r} no request ended in that time: its lengths are not known; "
-            "ask for more with --last"
-        )
+        return None
     found, last = [], whole
     for place, histogram in enumerate(seen):
         last = histogram if histogram.samples else last
@@ -240,15 +265,11 @@ def _total(histograms: list[Histogram]) -> Histogram | None:
 
 
 def _stretches(
-    step_s: float,
-    rates: list[float],
-    prompts: list[Sizes],
-    outputs: list[Sizes],
-    hits: list[float],
-) -> list[Measured]:
+    step_s: float, rates: list[float], sizes: list[tuple[Sizes, Sizes]], hits: list[float]
+) -> Sequence[Measured]:
     return [
         Measured(duration_s=step_s, rps=rps, prompts=prompt, outputs=output, hit_share=hit)
-        for rps, prompt, output, hit in zip(rates, prompts, outputs, hits, strict=True)
+        for rps, (prompt, output), hit in zip(rates, sizes, hits, strict=True)
     ]
 
 
