@@ -137,6 +137,15 @@ def test_other_engines_with_a_profile_have_its_cache(learned: Memory) -> None:
     assert facts.notes[1].endswith("from the profile.")
 
 
+def test_a_measured_law_leaves_the_cache_to_the_profile(learned: Memory) -> None:
+    facts = found(spec(), measured=live(learned, spec=spec()))
+    assert isinstance(facts.law, FittedLaw)
+    assert facts.kv_tokens == find_profile(PROFILE).kv_capacity_tokens
+    assert facts.notes[1].endswith("from the profile.")
+    reported = found(spec(), measured=live(learned, spec=spec(), kv_tokens=9000))
+    assert reported.kv_tokens == 9000
+
+
 def test_the_same_engines_keep_the_cache_they_report(learned: Memory) -> None:
     wider = {
         **REAL,

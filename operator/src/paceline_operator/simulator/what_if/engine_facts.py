@@ -114,8 +114,8 @@ def engine_facts(
         UnknownProfileError: There is no profile of the name that is said.
         UnknownEnginesError: Nothing says how long a step takes.
     """
-    law, named, step_note = _law(spec, said, measured)
-    kv_tokens, kv_note = _kv_tokens(spec, said, measured, named, longest_request)
+    law, step_note = _law(spec, said, measured)
+    kv_tokens, kv_note = _kv_tokens(spec, said, measured, longest_request)
     cold_start_s, start_note = _cold_start(spec, said, measured)
     return EngineFacts(
         law=law,
@@ -125,10 +125,8 @@ def engine_facts(
     )
 
 
-def _law(
-    spec: InferenceServiceSpec, said: Said, measured: Measured | None
-) -> tuple[StepTime, str | None, str]:
-    """Step time, the profile it comes from, and the sentence about it."""
+def _law(spec: InferenceServiceSpec, said: Said, measured: Measured | None) -> tuple[StepTime, str]:
+    """Step time, and the sentence about it."""
     if said.profile is not None:
         return _named(said.profile)
     own = spec.engine.device.profile
@@ -140,7 +138,7 @@ def _law(
             note += ", an estimate that its autopilot does not trust yet"
         if changed:
             note += f"; that the spec changes {' and '.join(changed)} is not in it"
-        return fitted, None, note + "."
+        return fitted, note + "."
     if own is not None:
         return _named(own)
     known = ", ".join(sorted(PROFILES))
@@ -150,9 +148,9 @@ def _law(
     )
 
 
-def _named(profile: str) -> tuple[StepTime, str, str]:
+def _named(profile: str) -> tuple[StepTime, str]:
     found = find_profile(profile)
-    return found.law, profile, f"Step time: profile {profile} ({found.source})."
+    return found.law, f"Step time: profile {profile} ({found.source})."
 
 
 def fitted_law(measured: Measured) -> FittedLaw | None:
@@ -202,7 +200,6 @@ def _kv_tokens(
     spec: InferenceServiceSpec,
     said: Said,
     measured: Measured | None,
-    profile: str | None,
     longest_request: int,
 ) -> tuple[int, str]:
     if said.kv_tokens is not None:
@@ -211,8 +208,9 @@ def _kv_tokens(
     changed = () if measured is None else _changed(_CACHE_PARTS, measured.spec, spec)
     if reported is not None and not changed:
         return reported, f"KV cache: {reported:,} tokens a replica, as its engines report."
+    profile = PROFILES.get(said.profile or spec.engine.device.profile or "")
     if profile is not None:
-        held = PROFILES[profile].kv_capacity_tokens
+        held = profile.kv_capacity_tokens
         return held, f"KV cache: {held:,} tokens a replica, from the profile."
     held = spec.engine.max_num_seqs * longest_request
     if reported is not None:
