@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot.memory import load_memory
 from paceline_operator.autopilot.policy import policy_from_spec
 from paceline_operator.cli import what_if_load
 from paceline_operator.cli.errors import CliError
-from paceline_operator.cli.manifest import Manifest, read_manifest, read_spec
+from paceline_operator.cli.manifest import Manifest, read_manifest
 from paceline_operator.cli.progress import Told
 from paceline_operator.cli.prometheus_access import read_access
-from paceline_operator.cli.service import Service, connected
+from paceline_operator.cli.service import Service
+from paceline_operator.cli.what_if_live import live_service, measured_on
 from paceline_operator.cli.what_if_load import PlayableLoad
+from paceline_operator.cli.what_if_subject import Subject, subjects
 from paceline_operator.simulator.profiles import UnknownProfileError, find_profile
 from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.what_if.comparison import Comparison, LoadFacts, Variant
@@ -72,21 +72,6 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """A spec to play.
-
-    Attributes:
-        label: `old` or `new`.
-        source: Where it comes from.
-        spec: The spec.
-    """
-
-    label: str
-    source: str
-    spec: InferenceServiceSpec
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
     """Everything that is played.
 
@@ -116,18 +101,22 @@ async def gather(asked: Asked, now_s: float) -> Gathered:
     _check_profile(asked.said)
     new = read_manifest(asked.new)
     old = None if asked.old in (None, NO_OLD) else read_manifest(Path(str(asked.old)))
-    service, notes = (None, ()) if asked.old is not None else await _live(asked, new)
+    service, notes = (
+        (None, ())
+        if asked.old is not None
+        else await live_service(
+            new.name,
+            asked.namespace or new.namespace,
+            asked.context,
+            is_required=asked.namespace is not None or asked.context is not None,
+        )
+    )
     namespace = service.namespace if service else asked.namespace or new.namespace or "default"
     load = await _load(asked, new.name, namespace, now_s)
     measured = _measured(service, new, old, load.kv_tokens)
-    subjects = [Subject(label="new", source=str(asked.new), spec=new.spec)]
-    if service is not None and measured is not None:
-        subjects.insert(0, Subject(label="old", source=measured.source, spec=measured.spec))
-    elif old is not None:
-        subjects.insert(0, Subject(label="old", source=str(old.path), spec=old.spec))
     return Gathered(
         name=new.name,
-        subjects=tuple(subjects),
+        subjects=subjects(new, old, measured if service is not None else None, now_s),
         measured=measured,
         running=service.status.desired_replicas if service else None,
         load=load,
@@ -180,18 +169,6 @@ def _check_profile(said: Said) -> None:
             raise CliError(str(error)) from error
 
 
-async def _live(asked: Asked, new: Manifest) -> tuple[Service | None, tuple[str, ...]]:
-    """The live object, or why there is none; where the user names a cluster it has to be there."""
-    is_named = asked.namespace is not None or asked.context is not None
-    try:
-        async with connected(asked.namespace or new.namespace, asked.context) as reader:
-            return await reader.read(new.name), ()
-    except CliError as error:
-        if is_named:
-            raise
-        return None, (f"No old spec: {error}.",)
-
-
 async def _load(asked: Asked, name: str, namespace: str, now_s: float) -> PlayableLoad:
     if asked.trace is not None:
         return what_if_load.from_trace(asked.trace, asked.scale)
@@ -212,19 +189,12 @@ def _measured(
     service: Service | None, new: Manifest, old: Manifest | None, kv_tokens: int | None
 ) -> Measured | None:
     """What is known of the fleet that the load was served by."""
-    if service is None:
-        if kv_tokens is None:
-            return None
-        spec = new.spec if old is None else old.spec
-        return Measured(source="the engines' series", spec=spec, kv_tokens=kv_tokens)
-    where = f"{service.namespace}/{service.name}"
-    return Measured(
-        source=f"{where} in the cluster",
-        spec=read_spec(service.spec, f"{where} in the cluster"),
-        memory=load_memory((service.status.memory or {}).get("pilot")),
-        trusted=bool((service.status.model or {}).get("trusted", True)),
-        kv_tokens=kv_tokens,
-    )
+    if service is not None:
+        return measured_on(service, kv_tokens)
+    if kv_tokens is None:
+        return None
+    spec = new.spec if old is None else old.spec
+    return Measured(source="the engines' series", spec=spec, kv_tokens=kv_tokens)
 
 
 def _stage(subject: Subject, gathered: Gathered, said: Said) -> Stage:
@@ -244,7 +214,7 @@ def _variant(subject: Subject, facts: EngineFacts, runs: tuple[Figures, ...]) ->
         objectives=policy_from_spec(subject.spec).objectives,
         cost_per_replica_hour=None if price is None else float(price),
         runs=runs,
-        notes=(*facts.notes, *left_out(subject.spec)),
+        notes=(*subject.notes, *facts.notes, *left_out(subject.spec)),
     )
 
 
