@@ -74,6 +74,10 @@ def test_other_objects_of_the_file_are_left_out(tmp_path: Path) -> None:
             "spec.scaling.minReplicas: minReplicas must not exceed maxReplicas",
         ),
         (fleet(replicas=0), "spec.replicas: with 0 replicas nothing is served"),
+        (
+            fleet(slos=[{**SLO, "windowSeconds": 301}]),
+            "spec.slos.0.windowSeconds: 301 must be from 1",
+        ),
         (fleet(slos=[{**SLO, "targetMs": "3"}]), "spec.slos.0.targetMs: must be of type integer"),
         (
             fleet(engine={"batchTokens": {"max": 128, "min": 256}}),

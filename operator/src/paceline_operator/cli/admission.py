@@ -27,7 +27,7 @@ _CLASSES: Mapping[str, type] = {
 def refusal(document: Mapping[str, Any]) -> str | None:
     """The first thing that would be refused, led by its path; None where it would be taken.
 
-    Limits of single values (ranges, patterns, words) are left to the models.
+    Patterns, lengths and words of single values are left to the models.
 
     Args:
         document: Name and spec, whatever else the object has.
@@ -38,12 +38,14 @@ def refusal(document: Mapping[str, Any]) -> str | None:
 
 
 def _wrong_shape(node: Schema, value: Any, path: str) -> str | None:
-    """The first field that is not there, or of another type."""
+    """The first field that is not there, of another type, or out of its range."""
     if value is None:  # the server drops it
         return None
     wanted = "integer or string" if node.get(_EITHER) else str(node.get("type", ""))
     if not _is_of(wanted, value):
         return f"{path}: must be of type {wanted}"
+    if wanted == "integer" and not _is_in_range(node, value):
+        return f"{path}: {value} must be from {node.get('minimum')} to {node.get('maximum')}"
     if wanted == "object" and _is_closed(node):
         unknown = next((key for key in value if key not in node["properties"]), None)
         if unknown is not None:
@@ -60,6 +62,12 @@ def _is_of(wanted: str, value: Any) -> bool:
     if wanted == "integer":
         return isinstance(value, int) and not isinstance(value, bool)
     return wanted not in _CLASSES or isinstance(value, _CLASSES[wanted])
+
+
+def _is_in_range(node: Schema, value: int) -> bool:
+    # A model may bring what was stored under former limits within those of today.
+    is_above = "minimum" not in node or value >= node["minimum"]
+    return is_above and ("maximum" not in node or value <= node["maximum"])
 
 
 def _is_closed(node: Schema) -> bool:
