@@ -15,6 +15,7 @@ from paceline_operator.autopilot.capacity_evidence import (
     corrected,
     late_share_with,
 )
+from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.replica_need import need
 from paceline_operator.autopilot.situation import Situation, understand
@@ -92,9 +93,9 @@ def test_a_queue_from_before_is_no_fault_of_the_model() -> None:
 
 
 def test_it_falls_at_once_to_what_was_measured_and_rises_in_steps() -> None:
-    """20 % late instead of 2.5 %: (0.025 / 0.2)^(1 / 4.7) of the rate is what a replica carries."""
+    """20 % late instead of 3.5 %: (0.035 / 0.2)^(1 / 4.7) of the rate is what a replica carries."""
     late = served(2 * 0.95 * capacity_rps(), 0.80)
-    assert after(late) / 0.95 == pytest.approx(0.125 ** (1 / 4.7), rel=0.05)
+    assert after(late) / 0.95 == pytest.approx(0.175 ** (1 / 4.7), rel=0.05)
     early = served(2 * 0.95 * capacity_rps(), 1.0)
     assert after(early) == pytest.approx(RAISE_STEP)
 
@@ -149,3 +150,14 @@ def test_fewer_replicas_would_be_late_by_the_power_law(good: float, replicas: in
 
 def test_nothing_steady_says_nothing_of_fewer_replicas() -> None:
     assert late_share_with(served(0.05, 1.0), 1) is None
+
+
+def test_a_fleet_that_is_half_seen_teaches_nothing() -> None:
+    """The rate of those that answer, over all that serve, is no rate of a replica."""
+    s = served(2 * 0.95 * capacity_rps(), 0.80)
+    first, *others = s.fleet.pods
+    dark = replace(s.fleet, pods=(replace(first, data=DataClass.STALE), *others))
+    blind = understand(s.policy, dark, s.memory, NOW)
+    assert after(s) < 1.0
+    assert after(blind) == 1.0
+    assert carried_rps(blind) is None

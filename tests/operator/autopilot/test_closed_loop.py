@@ -118,7 +118,7 @@ def test_lost_scrapes_at_constant_load_order_nothing(lost: set[str]) -> None:
     plant = FleetPlant(
         policy=auto(batch_max=1024),
         step_time=A100_8B,
-        rate=lambda _: 10.0,
+        rate=lambda _: 14.0,
         shape=Shape(prompt=(200, 1500), output=(50, 250)),
         replicas=2,
         dark=lambda t: lost if t in (125.0, 130.0) else set(),

@@ -121,8 +121,11 @@ SAID = {
     f"chance does not explain, for {minutes(workload._REMEMBERED_S)}",
     "queued": f"; {demand.SURGE_SIGMAS:g} are enough while prompts wait for more than half of the "
     f"TTFT target{'' if situation.QUEUED_SHARE == 0.5 else '!'}",
-    "spend": f"late x (serving / fewer)^{capacity_evidence.GROWTH} > (1 - share) / 2"
-    f"{'' if capacity_evidence.AIM == 0.5 else '!'}",
+    "spend": f"late x (serving / left)^{capacity_evidence.GROWTH} <= "
+    f"{capacity_evidence.AIM} (1 - share)",
+    "aim": f"aim = {capacity_evidence.AIM} (1 - share)",
+    "beyond": f"Beyond {replica_feedback.MOST_BEYOND:g} times, and "
+    f"{replica_feedback.LEAST_BEYOND} more than it asks for",
     "taken back": f"A scale-in is not taken back within {regret.TURN_S:g} s for little",
     "regret": f"at no more than {regret.SAME_LOAD} times the load that was expected when it was "
     f"made, "
@@ -155,7 +158,7 @@ SAID = {
     f"{seconds(capacity_evidence.EVERY_S)}",
     "rise": f"it rises, by {percent(capacity_evidence.RAISE_STEP - 1)} in "
     f"{seconds(capacity_evidence.EVERY_S)}",
-    "drain": f"backlog / max({seconds(pending.SHORTEST_DRAIN_S)}, 2 C)",
+    "drain": f"backlog / max({seconds(pending.SHORTEST_DRAIN_S)}, 2 C')",
     "known": f"missed for {seconds(replica_feedback._KNOWN_WINDOW_S)} "
     f"({seconds(replica_feedback._QUIET_WINDOW_S)} while",
     "noise": f"plus {demand.NOISE_SIGMAS} \N{GREEK SMALL LETTER SIGMA} over that horizon",
@@ -172,14 +175,14 @@ SAID = {
     "hit rounds": f"in {replica_need.HIT_ROUNDS} rounds at most",
     "late times": f"min({replica_feedback.MOST_TIMES:g}, (late / aim)^(1 / "
     f"{capacity_evidence.GROWTH}))",
-    "waited out": f"longer than {bursts.WAITED_SHARE} C ({seconds(bursts.WAITED_S)} at least)",
+    "waited out": f"longer than {bursts.WAITED_SHARE} C' ({seconds(bursts.WAITED_S)} at least)",
     "told": f"of which {minutes(bursts.TOLD_S)} were seen",
     "out": f"at most max({replica_loop.MOST_NEW}, 100 %) in "
     f"{seconds(replica_account.OUT_WINDOW_S)}",
     "in": f"for {replica_need.DOWN_INFLATION} times the expected load, by at most max(1, "
     f"{percent(1 / replica_account.IN_SHARE)} rounded)",
     "in again": f"once a minute{'' if scale_in_guard.IN_COOLDOWN_S == 60 else '!'}",
-    "down window": f"at least two cold starts{'' if recommendation.COLD_STARTS == 2 else '!'}",
+    "down window": f"at least {recommendation.COLD_STARTS:g} C'",
     "schedules": f"ordered C + {2 * replica_limits.REPLICA_EVERY_S:g} s ahead",
     "buckets": f"buckets of five minutes{'' if error_budget.BUCKET_S == 300 else '!'}",
     "judged": f"of a budget {seconds(knob_account.JUDGED_AFTER_S)} later",

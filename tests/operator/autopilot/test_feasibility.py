@@ -1,12 +1,26 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
+
 import pytest
 
+from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.feasibility import judge
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.replica_need import need
 from paceline_operator.autopilot.situation import Situation, understand
-from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, slo_key
+from paceline_operator.autopilot.window import (
+    Counter,
+    Histogram,
+    Latency,
+    SloCounts,
+    StepClass,
+    slo_key,
+)
 from tests.operator.autopilot.build import ITL, auto, fleet, moments, window
 
 NOW = 1000.0
@@ -65,3 +79,49 @@ def test_slow_decoding_of_one_is_known_before_steps_with_prompts_are(
     s = understand(given, seen, learned(given, seen, Memory(), NOW), NOW)
     assert not s.model_trusted
     assert judge(s).feasible is feasible
+
+
+def answering(target_ms: int, output: float) -> Situation:
+    """Answers of so many tokens at 25 ms each, all late, on replicas with hardly any load."""
+    given = replace(
+        auto(None, None),
+        objectives=(Objective(name="answer", metric=SloMetric.E2E, target_ms=target_ms),),
+    )
+    decode = [(0.0, rows, 200 * rows, 0.0, (20 + 5 * rows) / 1e3) for rows in (1.0, 1.0, 2.0)]
+    mixed = [(100.0, rows, 200 * rows, 100.0, (25 + 5 * rows) / 1e3) for rows in (1.0, 2.0)]
+    ended = Histogram((0.5 * output, output, 2 * output, inf), (0.0, 5.0, 0.0, 0.0), 5 * output)
+    slices = tuple(
+        window(
+            NOW - 5.0 * n - 5,
+            NOW - 5.0 * n,
+            steps={
+                StepClass.DECODE_ONLY: moments(*decode * 20),
+                StepClass.MIXED: moments(*mixed * 10),
+            },
+            counters={Counter.REQUESTS_RECEIVED: 5.0, Counter.PROMPT_TOKENS_RECEIVED: 500.0},
+            histograms={Latency.GENERATION_TOKENS: ended},
+            slo={slo_key("answer", "E2E", target_ms): SloCounts(0, 5)},
+        )
+        for n in reversed(range(36))
+    )
+    seen = fleet(slices=slices)
+    return understand(given, seen, learned(given, seen, Memory(), NOW), NOW)
+
+
+def test_answers_that_one_alone_cannot_give_in_time_are_said_and_not_chased() -> None:
+    """500 tokens at 25 ms are 12.5 s: no number of replicas makes them 5."""
+    s = answering(5000, 500.0)
+    found = judge(s)
+    assert found.feasible is False
+    assert "A mean answer of 500 tokens needs" in found.message
+    assert "25 ms per token; the E2E target is 5.0 s" in found.message
+    assert s.ttft_violated
+    assert s.late == ()
+    assert need(s, feasible=False).reason is Reason.DEMAND_FORECAST
+
+
+def test_answers_that_are_late_for_another_reason_ask_for_a_replica() -> None:
+    s = answering(20000, 500.0)
+    assert judge(s).feasible is not False
+    assert s.late == (SloMetric.E2E,)
+    assert need(s, feasible=True).wanted > s.fleet.desired_replicas

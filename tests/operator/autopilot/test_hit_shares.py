@@ -53,7 +53,7 @@ def test_once_requests_are_others_only_the_newest_counts() -> None:
 
 def test_caches_that_are_not_warm_yet_teach_nothing() -> None:
     s = finding(0.6)
-    young = replace(s.fleet.pods[0], ready_since_s=NOW - WARM_S)
+    young = replace(s.fleet.pods[0], created_s=NOW - WARM_S - 9, ready_since_s=NOW - WARM_S)
     cold = replace(s, fleet=replace(s.fleet, pods=(young, *s.fleet.pods[1:])))
     assert noted(cold).hit_shares == ()
     moved = replace(s, memory=replace(s.memory, scaled_in_at_s=NOW - 60))

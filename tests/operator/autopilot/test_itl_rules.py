@@ -9,7 +9,7 @@ from paceline_operator.api.v1alpha1 import Mode
 from paceline_operator.autopilot import pilot
 from paceline_operator.autopilot.decision import Action, Knob, Reason
 from paceline_operator.autopilot.fleet import FleetObservation, Tunables
-from paceline_operator.autopilot.itl_rules import above_cap, itl_feedback, squeeze
+from paceline_operator.autopilot.itl_rules import above_cap, itl_feedback, restore, squeeze
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.situation import Situation, understand
@@ -129,3 +129,12 @@ def test_a_cap_that_wavers_moves_no_budget() -> None:
             assert move.after == s.cap
     assert held > 0
     assert cut > 0
+
+
+@pytest.mark.parametrize(("batch", "ends"), [(0, False), (9, True)])
+def test_a_squeeze_ends_whatever_a_batch_tier_has_waiting(batch: int, ends: bool) -> None:
+    base = seen(20, 60, good=100)
+    queued = replace(base, pods=(pod(1, waiting=9, batch_waiting=batch), pod(2)))
+    before = Memory(squeezed_seqs=64, squeezed_replicas=2, lowered_at_s=NOW - 60)
+    move = restore(situation(queued, before))
+    assert (move is not None) is ends

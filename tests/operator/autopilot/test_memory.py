@@ -15,6 +15,7 @@ from paceline_operator.autopilot.memory import (
     Recommendation,
     dump_memory,
     load_memory,
+    not_after,
 )
 from paceline_operator.autopilot.window import Counter, PodShare, StepClass, Window
 from tests.operator.autopilot.build import auto, fleet, moments, pod, window
@@ -110,3 +111,14 @@ def test_it_fits_into_the_status_whatever_the_fleet_has_been_through(
     for seen in history:
         memory = pilot.step(policy, seen, memory, seen.now_s).memory
     assert len(json.dumps(dump_memory(memory))) <= MOST_BYTES
+
+
+def test_no_time_lies_ahead_of_a_clock_that_took_over() -> None:
+    ahead = Memory(
+        learned_until_s=1600.0, lowered_at_s=1500.0, margin_at_s=900.0, recommending_since_s=1200.0
+    )
+    found = not_after(ahead, 1000.0)
+    assert (found.learned_until_s, found.lowered_at_s) == (1000.0, 1000.0)
+    assert (found.margin_at_s, found.recommending_since_s) == (900.0, 1000.0)
+    assert not_after(found, 1000.0) is found
+    assert found.blind_since_s is None

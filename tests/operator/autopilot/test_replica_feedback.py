@@ -86,9 +86,19 @@ def test_the_later_first_tokens_are_the_more_replicas_are_asked_for(pods: int, g
     """The power of the rate that capacity evidence goes by, from what surely is late."""
     found = need(late(good, pods=pods), feasible=True)
     assert found.reason is Reason.TTFT_QUEUE
-    by_mean = min(2.0, ((1 - good) / 0.025) ** (1 / 4.7))
+    by_mean = min(2.0, ((1 - good) / 0.035) ** (1 / 4.7))
     assert pods < found.wanted <= max(pods + 1, ceil(pods * by_mean))
-    assert found.wanted >= pods * min(1.8, (0.8 * (1 - good) / 0.025) ** (1 / 4.7))
+    assert found.wanted >= pods * min(1.8, (0.8 * (1 - good) / 0.035) ** (1 / 4.7))
+
+
+@pytest.mark.parametrize(("pods", "wanted"), [(8, 9), (9, 9), (12, 12), (20, 20)])
+def test_where_many_more_have_not_helped_no_more_are_asked_for(pods: int, wanted: int) -> None:
+    """Half of what is asked comes too late, and the load would fit on three."""
+    found = need(late(0.5, pods=pods, use=0.9 * 3 / pods), feasible=True)
+    assert found.forecast == 3
+    assert (found.wanted, found.reason) == (wanted, Reason.TTFT_QUEUE)
+    if wanted == pods:
+        assert found.message.endswith("the model asks for 3. Something else delays them.")
 
 
 def test_no_more_than_twice_what_the_model_asks_for() -> None:

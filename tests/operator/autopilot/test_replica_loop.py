@@ -40,6 +40,14 @@ def test_it_is_for_much_more_or_where_objectives_are_missed(use: float, good: fl
     assert decided(loaded(use, good, scaled_in_at_s=NOW - 60)).after >= 3
 
 
+def test_a_squeeze_is_answered_however_recent_the_last_scale_in_is() -> None:
+    """Objectives hold only because sequences wait: what was given back is missing."""
+    kept = decided(loaded(1.0, 0.97, scaled_in_at_s=NOW - 60))
+    assert kept.reason is Reason.COOLDOWN
+    squeezed = loaded(1.0, 0.97, scaled_in_at_s=NOW - 60, squeezed_seqs=64, squeezed_replicas=2)
+    assert decided(squeezed).after == 3
+
+
 def test_a_surge_like_those_that_came_for_nothing_waits() -> None:
     known = Bursts(lasted_s=35.0, lasted_at_s=NOW - 300)
     waits = decided(loaded(1.5, 1.0, surging=True, bursts=known))
@@ -65,6 +73,15 @@ def test_no_replica_leaves_where_fewer_would_spend_what_may_be_late(
     if after == 2:
         assert found.reason is Reason.TTFT_QUEUE
         assert "1 would spend 780 % of what may be late" in found.message
+
+
+def test_as_many_leave_as_those_left_can_be_late_for() -> None:
+    """Five of twenty might go by the model: 1 % late becomes 3.9 % with 15, 3.5 are aimed at."""
+    s = served(20 * 0.5 * capacity_rps(), 0.99, pods=20)
+    s = replace(s, memory=replace(s.memory, **IDLE), policy=replace(s.policy, max_replicas=20))
+    found = decided(s)
+    assert (found.reason, found.after) == (Reason.DEMAND_LOW, 16), found.message
+    assert 0.01 * (20 / 15) ** 4.7 > 0.7 * 0.05 >= 0.01 * (20 / 16) ** 4.7
 
 
 @pytest.mark.parametrize(("limits", "after"), [({"max_replicas": 1}, 1), ({"min_replicas": 4}, 4)])

@@ -10,20 +10,31 @@ import pytest
 from paceline_operator.api.choice import FreezeScope, Mode, Pause
 from paceline_operator.autopilot import pilot, restraint
 from paceline_operator.autopilot.decision import Action, Decision, Knob, Reason, SetTunables, Tick
-from paceline_operator.autopilot.fleet import Allowance, FleetObservation, Tunables
+from paceline_operator.autopilot.fleet import Allowance, FleetObservation, PodTunables, Tunables
+from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move
 from paceline_operator.autopilot.policy import Freeze, Policy, Schedule
 from paceline_operator.autopilot.recurrence import Recurrence
 from paceline_operator.autopilot.situation import understand
-from paceline_operator.autopilot.window import Counter, Histogram, Latency, StepClass, Window
-from tests.operator.autopilot.build import auto, fleet, moments, window
-from tests.operator.autopilot.test_pilot import NOW, calm, rested, scaled
+from paceline_operator.autopilot.window import (
+    Counter,
+    Histogram,
+    Latency,
+    StepClass,
+    Window,
+)
+from tests.operator.autopilot.build import auto, fleet, moments, pod, window
+from tests.operator.autopilot.test_itl_rules import seen as slow_steps
+from tests.operator.autopilot.test_pilot import NOW, calm, late_first_tokens, rested, scaled
 
 # NOW is 00:16:40; the cold start is 15 s, so that orders go out 45 s ahead.
 OPEN = Recurrence(start="10 0 * * *", duration_s=1200.0)
 SOON = Recurrence(start="17 0 * * *", duration_s=600.0)
 LATER = Recurrence(start="18 0 * * *", duration_s=600.0)
+
+
+LAUNCH = (Freeze(name="launch", recurrence=OPEN, scope=FreezeScope.ALL),)
 
 
 def freezing(scope: FreezeScope = FreezeScope.ALL, **more: Any) -> Policy:
@@ -88,13 +99,13 @@ def test_a_freeze_inwards_lets_replicas_and_budgets_move() -> None:
     assert any(d.action is Action.SCALE_OUT for d in tick.decisions)
 
 
-def test_a_freeze_holds_live_knobs_and_keeps_a_squeeze() -> None:
+def test_a_freeze_lets_a_squeeze_end() -> None:
+    """It was made for a time only: for six hours eight sequences of 64 would be no freeze."""
     squeezed = Memory(squeezed_seqs=32, squeezed_replicas=2, lowered_at_s=NOW - 60)
     seen = calm(desired_tunables=Tunables(max_num_batched_tokens=512, max_num_running_seqs=16))
-    assert live(pilot.step(auto(), seen, squeezed, NOW)).applied
     tick = pilot.step(freezing(), seen, squeezed, NOW)
-    assert (live(tick).action, live(tick).reason) == (Action.HOLD, Reason.FROZEN)
-    assert tick.memory.squeezed_seqs == 32
+    assert (live(tick).reason, live(tick).applied) == (Reason.CAPACITY_ARRIVED, True)
+    assert tick.memory.squeezed_seqs is None
 
 
 def test_limits_and_manual_values_pass_a_freeze() -> None:
@@ -212,3 +223,43 @@ def test_a_budget_that_failed_is_taken_back_in_a_freeze_too() -> None:
     )
     assert held is not None
     assert held.reason is Reason.FROZEN
+
+
+TAKEN = PodTunables(
+    effective=512, floor=80, ceiling=2048, step=16, running_seqs=64, running_ceiling=64
+)
+
+
+def full_steps(given: Policy) -> FleetObservation:
+    """ITL is missed in full steps at the cap."""
+    base = slow_steps(20, 60, good=80)
+    cap = understand(given, base, learned(given, base, Memory(), NOW), NOW).cap
+    assert cap is not None
+    full = {Counter.STEPS_AT_BUDGET: 9.0}
+    return replace(
+        base,
+        pods=tuple(pod(n, tunables=replace(TAKEN, effective=cap)) for n in (1, 2)),
+        desired_tunables=Tunables(max_num_batched_tokens=cap, max_num_running_seqs=64),
+        slices=tuple(replace(w, counters={**w.counters, **full}) for w in base.slices),
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "moves"),
+    [({}, True), ({"tuning_mode": Mode.RECOMMEND}, False), ({"freezes": LAUNCH}, False)],
+)
+def test_what_nobody_moves_winds_no_margin_up(more: dict[str, Any], moves: bool) -> None:
+    """The integral grows where something can come of it."""
+    given = auto(None, 100)
+    after = pilot.step(
+        replace(given, **more), full_steps(given), Memory(margin_at_s=NOW - 10), NOW
+    ).memory
+    assert (after.margin > 0.10) is moves
+
+
+def test_a_freeze_holds_a_larger_budget() -> None:
+    given, seen = auto(1000, None), late_first_tokens()
+    free = live(pilot.step(given, seen, rested(), NOW))
+    assert (free.action, free.applied) == (Action.RAISE, True)
+    held = live(pilot.step(replace(given, freezes=LAUNCH), seen, rested(), NOW))
+    assert (held.action, held.reason) == (Action.HOLD, Reason.FROZEN)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.api.v1alpha1 import Mode, SloMetric
 from paceline_operator.autopilot.arbitration import Cause
-from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.fleet import DataClass, Tunables
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import Objective, Policy
@@ -129,3 +130,36 @@ def test_what_bounds_a_replica_says_what_of_a_request_is_work(bound: str, share:
     """Prompts and answers are taken to be alike while none was seen."""
     s = understand(auto(), fleet(), Memory(bound=bound), 1000.0)
     assert s.prompt_share == pytest.approx(share)
+
+
+@pytest.mark.parametrize("mode", [Mode.OFF, Mode.RECOMMEND])
+@pytest.mark.parametrize("is_paced", [True, False])
+def test_a_budget_that_nobody_moves_is_what_replicas_are_sized_for(
+    mode: Mode, is_paced: bool
+) -> None:
+    """Neither a cap nor a step time that is only recommended sizes the steps of engines."""
+    mixed = [(size, 8.0, 4000.0, 0.0, (10 + 0.1 * size) / 1e3) for size in (100.0, 400.0, 700.0)]
+    free = seen(FAST, mixed * 5, bad=0)
+    given = replace(free.policy, tuning_mode=mode, is_paced=is_paced)
+    knobs = Tunables(max_num_batched_tokens=2048, max_num_running_seqs=64)
+    s = understand(given, replace(free.fleet, desired_tunables=knobs), free.memory, 1000.0)
+    assert s.cap is not None
+    assert s.cap < 2048
+    assert s.settled_budget == s.coming_budget == 2048
+    told = replace(knobs, step_time_target_ms=90.0)
+    paced = understand(given, replace(free.fleet, desired_tunables=told), free.memory, 1000.0)
+    assert paced.settled_budget == paced.cap
+
+
+@pytest.mark.parametrize(("created_s", "since_s"), [(970.0, 1000.0), (100.0, 940.0)])
+def test_a_pod_that_was_only_unready_brings_nothing_new(created_s: float, since_s: float) -> None:
+    base = seen(FAST, SMALL, bad=0)
+    flipped = pod(2, created_s=created_s, ready_since_s=980.0)
+    s = replace(base, fleet=replace(base.fleet, pods=(pod(1), flipped)))
+    assert s.capacity_since_s(60.0) == since_s
+
+
+def test_one_start_that_waited_for_a_node_is_not_how_pods_start() -> None:
+    s = understand(auto(), fleet(), Memory(cold_starts_s=(60.0, 58.0, 900.0, 61.0)), 1000.0)
+    assert (s.cold_start_s, s.usual_start_s) == (900.0, 61.0)
+    assert understand(auto(), fleet(), Memory(), 1000.0).usual_start_s == 15.0

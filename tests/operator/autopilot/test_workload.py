@@ -151,3 +151,18 @@ def test_what_enough_requests_look_like_is_remembered() -> None:
     found, kept = known(few(8, 900.0), memory, 2060.0)
     assert found.prompt_mean == pytest.approx(500.0)
     assert kept is memory
+
+
+@pytest.mark.parametrize(
+    ("share", "tokens"), [(0.5, 400), (0.725, 700), (0.95, 1000), (0.97, 15500), (0.99, 30000),
+                          (0.999, 30000)]
+)  # fmt: skip
+def test_the_longest_prompts_in_a_hundred_are_known_by_themselves(
+    share: float, tokens: float
+) -> None:
+    work = Workload(prompt_p50=400, prompt_p95=1000, prompt_p99=30000)
+    assert work.prompt_at(share) == pytest.approx(tokens)
+
+
+def test_what_was_remembered_before_that_has_no_longer_ones_than_the_95th() -> None:
+    assert Workload(prompt_p50=400, prompt_p95=1000).prompt_at(0.99) == 1000

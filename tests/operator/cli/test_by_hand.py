@@ -260,13 +260,13 @@ def test_a_decision_about_replicas(moment: str, request: pytest.FixtureRequest) 
     waiting = max(f["waitingTokens"] / f["promptTokensMean"], f["waitingRequests"])
     holds_rps = f["servingReplicaRps"] * f["servingPods"]
     queue = f["ttftTargetMs"] / 1e3 * holds_rps
-    cleared = max(0.0, holds_rps - f["offeredRps"]) * f["coldStartS"]
-    backlog_rps = max(0.0, waiting - queue - cleared) / max(30.0, 2 * f["coldStartS"])
+    cleared = max(0.0, holds_rps - f["offeredRps"]) * f["usualStartS"]
+    backlog_rps = max(0.0, waiting - queue - cleared) / max(30.0, 2 * f["usualStartS"])
     assert f["backlogRps"] == pytest.approx(backlog_rps, rel=1e-6)
     expected_rps = max(f["levelRps"], f["carriedRps"])
     sigma_rps = sqrt(f["dispersion"] * expected_rps / max(f["coldStartS"] + 15.0, 30.0))
     assert f["forecastRps"] == pytest.approx(expected_rps + 0.5 * sigma_rps, rel=1e-6)
-    kept = ceil(1.1 * f["forecastRps"] / f["capacityRps"] + lacking)
+    kept = ceil(1.05 * f["forecastRps"] / f["capacityRps"] + lacking)
     assert f["keptReplicas"] == max(needed, kept)
     if decision["action"] == "ScaleOut":
         most = f["replicas"] + max(4, f["replicas"])

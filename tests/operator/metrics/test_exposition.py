@@ -129,6 +129,16 @@ def test_latencies_of_the_tiers_stay_apart_and_their_load_adds_up() -> None:
     assert seen.gauge(names.REQUESTS_RUNNING, "batch") == 0
 
 
+def test_long_prompts_of_a_batch_are_none_of_the_interactive_tier() -> None:
+    """First tokens are judged by the longest prompts of those that wait for them."""
+    text = EngineText()
+    text.observe(names.PROMPT_TOKENS_HIST, 0.05)
+    text.observe(names.PROMPT_TOKENS_HIST, 0.7, 0.7, tier="batch")
+    seen = parse(text.render())
+    assert seen.totals.histograms[Latency.PROMPT_TOKENS].counts == (1, 0, 0, 0)
+    assert seen.totals.batch[Latency.PROMPT_TOKENS].counts == (0, 0, 2, 0)
+
+
 def test_an_engine_that_names_no_metric_can_still_be_read() -> None:
     """One of the version before, which an operator finds after its own upgrade."""
     old = Family("slo_samples_total", Kind.COUNTER, (*MODEL, "slo", "target_ms", "outcome"))

@@ -41,9 +41,9 @@ def noted(s: Situation, wanted: int) -> Memory:
         return replace(s.memory, bursts=now)
     lasted_s = s.now_s - known.since_s
     is_over = wanted <= known.before
-    if not is_over and lasted_s < s.cold_start_s:
+    if not is_over and lasted_s < s.usual_start_s:
         return s.memory
-    if lasted_s >= s.cold_start_s or lasted_s > max(WAITED_S, WAITED_SHARE * s.cold_start_s):
+    if lasted_s >= s.usual_start_s or lasted_s > max(WAITED_S, WAITED_SHARE * s.usual_start_s):
         return replace(s.memory, bursts=replace(known, since_s=0.0, before=0))
     before_s = known.lasted_s if _is_known(known, s.now_s) else 0.0
     over = Bursts(

@@ -172,6 +172,11 @@ def alone_ttft_ms(plant: Plant, terms: Terms) -> float:
     return around_ms(plant) + _service_ms(plant, terms, 0.0, tokens)
 
 
+def alone_e2e_ms(plant: Plant) -> float:
+    """A mean answer where nothing waits: one step a token, and what is around its prompt."""
+    return around_ms(plant) + plant.workload.output_mean * plant.decode_ms(1.0)
+
+
 def around_ms(plant: Plant) -> float:
     """What a first token takes besides its own steps: the running step ends first."""
     return OVERHEAD_MS + plant.decode_ms(1.0)

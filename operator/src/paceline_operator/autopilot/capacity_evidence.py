@@ -20,7 +20,7 @@ from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.window import Window
 
-AIM = 0.5
+AIM = 0.7
 """Share of the allowed misses that a fleet in a steady state should make."""
 GROWTH = 4.7
 """The power of the rate with which the late share grows."""
@@ -113,7 +113,7 @@ def _recovering(factor: float) -> float:
 
 def evidence(s: Situation) -> Evidence | None:
     """What the time since the last change of capacity proves; None where it proves nothing."""
-    window = _steady(s)
+    window = None if s.half_blind else _steady(s)
     if window is None or s.attainable[0] is None:
         return None
     rps = _rate(s, window) / len(s.fleet.serving)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from paceline_operator.api.v1alpha1 import Mode, Pause
 from paceline_operator.autopilot import phrases
-from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES
-from paceline_operator.autopilot.capacity import alone_ttft_ms, around_ms
+from paceline_operator.autopilot.capacity import alone_e2e_ms, alone_ttft_ms, around_ms
 from paceline_operator.autopilot.decision import Feasibility, Knob
 from paceline_operator.autopilot.situation import Situation
 
@@ -17,11 +16,11 @@ def judge(s: Situation) -> Feasibility:
             feasible=None, message=f"{phrases.no_objective(len(s.policy.objectives))}."
         )
     if not s.model_trusted:
-        alone = _alone_problem(s) if _knows_decoding(s) else None
+        alone = _alone_problem(s) or _e2e_problem(s) if s.decoding_known else None
         if alone is not None:
             return Feasibility(feasible=False, message=alone)
         return Feasibility(feasible=None, message="The step-time model is still learning.")
-    problem = _alone_problem(s) or _floor_problem(s) or _ttft_problem(s)
+    problem = _alone_problem(s) or _floor_problem(s) or _ttft_problem(s) or _e2e_problem(s)
     if problem is not None:
         return Feasibility(feasible=False, message=problem)
     return Feasibility(feasible=True, message=_summary(s))
@@ -53,11 +52,6 @@ def _barrier(s: Situation) -> str | None:
     if most is not None and len(s.fleet.serving) >= most:
         return f"maxReplicas is {most}"
     return None
-
-
-def _knows_decoding(s: Situation) -> bool:
-    """Whether decoding of one sequence is known, whatever is of steps with prompt tokens."""
-    return s.plant.decode.steps >= ENOUGH_SAMPLES and s.plant.decode_trusted_at(1.0)
 
 
 def _alone_problem(s: Situation) -> str | None:
@@ -103,6 +97,18 @@ def _ttft_problem(s: Situation) -> str | None:
         f"{phrases.ms(s.plant.full_ms(budget, 0.0))} each, and "
         f"{phrases.ms(around_ms(s.plant))} around them; "
         f"the TTFT target is {phrases.ms(target)}. More replicas cannot help."
+    )
+
+
+def _e2e_problem(s: Situation) -> str | None:
+    target = s.e2e_target_ms
+    if target is None or not s.e2e_hopeless:
+        return None
+    tokens, each_ms = s.plant.workload.output_mean, s.plant.decode_ms(1.0)
+    return (
+        f"A mean answer of {tokens:.0f} tokens needs {phrases.ms(alone_e2e_ms(s.plant))} on an "
+        f"idle replica, {phrases.ms(each_ms)} per token; the E2E target is {phrases.ms(target)}. "
+        "More replicas cannot help."
     )
 
 

@@ -145,7 +145,8 @@ def restore(s: Situation) -> Move | None:
     came = len(s.fleet.serving) > s.memory.squeezed_replicas
     if not (came or not s.has_traffic or _decode_fits(s)):
         return None
-    return restored(s, wanted, "more replicas serve" if came else "demand has fallen")
+    cause = "more replicas serve" if came else "demand has fallen"
+    return restored(s, wanted, cause, takes_back=True)
 
 
 def restored(s: Situation, wanted: int, cause: str, *, takes_back: bool = False) -> Move:
@@ -170,7 +171,7 @@ def _decode_fits(s: Situation) -> bool:
         return True
     budget = s.knobs.max_num_batched_tokens
     state = steady_state(s.plant, s.terms(budget), s.demand.forecast_rps / pods)
-    idle = not any(p.waiting for p in s.fleet.serving)
+    idle = not any(p.waiting > p.batch_waiting for p in s.fleet.serving)
     return idle and s.plant.decode_ms(max(1.0, state.rows)) <= (1 - s.margin) * target
 
 

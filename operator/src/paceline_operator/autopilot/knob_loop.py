@@ -36,8 +36,8 @@ def run(s: Situation) -> Outcome:
 
 def _pass(s: Situation) -> Outcome:
     wish = first_wish(s)
-    memory = replace(_trimmed(s), knob_at_s=s.now_s)
     held = restraint.of_live_knobs(s, wish)
+    memory = replace(_trimmed(s, is_free=held is None), knob_at_s=s.now_s)
     refusal = None if held is None else held.reason
     if refusal is not None and refusal not in _FOR_A_WHILE:
         # Nobody here will end a squeeze any more, so it must not bind the replicas either.
@@ -104,16 +104,19 @@ def _shapes_itl(s: Situation, cap: int) -> bool:
     return is_near and window.count(Counter.STEPS_AT_BUDGET) > 0
 
 
-def _trimmed(s: Situation) -> Memory:
+def _trimmed(s: Situation, *, is_free: bool) -> Memory:
     """Integral feedback on the margin, only where the budget is what shapes ITL.
 
-    Frozen while anything else limits: stale data, a squeeze, few steps, engines that work with
-    a larger budget or another step time, or a budget that lies well below the cap.
+    Frozen while anything else limits: a mode, a calendar or another writer that holds the knobs,
+    stale data, a squeeze, few steps, engines that work with a larger budget or another step time,
+    or a budget that lies well below the cap.
     """
     memory, cap = s.memory, s.cap
-    elapsed_s = min(60.0, s.now_s - (memory.margin_at_s or s.now_s))
+    elapsed_s = min(60.0, max(0.0, s.now_s - (memory.margin_at_s or s.now_s)))
     memory = replace(memory, margin_at_s=s.now_s)
-    if s.data is not DataClass.FRESH or cap is None or memory.squeezed_seqs is not None:
+    if not is_free or s.data is not DataClass.FRESH or cap is None:
+        return memory
+    if memory.squeezed_seqs is not None:
         return memory
     if s.fleet.unheeded or s.unpaced:
         return memory

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -73,6 +73,7 @@ class Shape:
         prompt_mean: Tokens of a prompt.
         prompt_p50: Median of it.
         prompt_p95: Its 95th percentile.
+        prompt_p99: Its 99th percentile, 0 where nobody knows.
         prompt_cv2: Variance over squared mean.
         output_mean: Tokens of an answer.
         hit_rate: Share of prompt tokens found in the prefix cache.
@@ -85,6 +86,7 @@ class Shape:
     prompt_cv2: float
     output_mean: float
     hit_rate: float
+    prompt_p99: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,6 +324,17 @@ class Memory:
 
 
 _ADAPTER = TypeAdapter(Memory)
+_TIMES = tuple(
+    field.name for field in fields(Memory) if field.name.endswith(("_at_s", "_since_s", "_until_s"))
+)
+
+
+def not_after(memory: Memory, now_s: float) -> Memory:
+    """The memory without a time ahead of now, as a clock that was ahead has left it."""
+    known: dict[str, float | None] = {name: getattr(memory, name) for name in _TIMES}
+    ahead = {name: now_s for name, at_s in known.items() if at_s is not None and at_s > now_s}
+    changes: dict[str, Any] = ahead
+    return replace(memory, **changes) if ahead else memory
 
 
 def dump_memory(memory: Memory) -> dict[str, Any]:

@@ -28,5 +28,5 @@ def backlog_rps(s: Situation) -> float:
     # What one replica clears within its TTFT target is a queue, not a backlog.
     usual = (s.ttft_target_ms or 1e3) / 1e3 * rps * len(s.fleet.serving)
     spare_rps = max(0.0, rps * len(s.fleet.serving) - s.demand.now_rps)
-    left = waiting - usual - spare_rps * s.cold_start_s
-    return max(0.0, left) / max(SHORTEST_DRAIN_S, 2 * s.cold_start_s)
+    left = waiting - usual - spare_rps * s.usual_start_s
+    return max(0.0, left) / max(SHORTEST_DRAIN_S, 2 * s.usual_start_s)

@@ -31,7 +31,7 @@ def down_window_s(s: Situation) -> float:
 
 
 def _least_s(s: Situation) -> float:
-    return max(s.policy.down_window_s, COLD_STARTS * s.cold_start_s)
+    return max(s.policy.down_window_s, COLD_STARTS * s.usual_start_s)
 
 
 def of_scale_out(s: Situation) -> Return | None:

@@ -15,6 +15,8 @@ from paceline_operator.autopilot.pending import backlog_rps, coming
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
 
+MOST_BEYOND, LEAST_BEYOND = 3.0, 4
+"""Times the replicas of the model, and how many beyond them, after which more will not help."""
 MOST_TIMES = 2.0
 """Most times the serving replicas, and those of the model, that late first tokens ask for."""
 _QUIET_WINDOW_S = 10.0
@@ -79,6 +81,8 @@ def _for_late(s: Situation, one_more: int, model: int | None) -> Feedback:
     times = 1.0 if model is None or backlog_rps(s) else _late_times(s)
     proven = ceil(len(s.fleet.serving) * times)
     replicas = max(one_more, min(proven, ceil(MOST_TIMES * (model or 0))))
+    if model is not None and replicas > max(ceil(MOST_BEYOND * model), model + LEAST_BEYOND):
+        return _no_more(s, model, times)
     more = phrases.counted(replicas - s.fleet.desired_replicas, "more replica")
     return Feedback(
         replicas=replicas,
@@ -86,6 +90,16 @@ def _for_late(s: Situation, one_more: int, model: int | None) -> Feedback:
         message=f"{_LATE}: {more}.",
         late_times=times,
     )
+
+
+def _no_more(s: Situation, model: int, times: float) -> Feedback:
+    """As many as there are: so many more than the model asks for have not helped."""
+    text = (
+        f"{_LATE}, and more replicas have not helped: the model asks for {model}. "
+        "Something else delays them."
+    )
+    now = s.fleet.desired_replicas
+    return Feedback(replicas=now, reason=Reason.TTFT_QUEUE, message=text, late_times=times)
 
 
 def _late_times(s: Situation) -> float:
@@ -115,17 +129,14 @@ def _itl_samples(s: Situation) -> int:
 
 
 def _late_for_want_of_replicas(s: Situation) -> bool:
-    if not (s.ttft_wants_capacity and _surely_late(s)):
+    if not _surely_late(s):
         return False
     return s.stance.out_now or (s.stance.out_late and _budget_exhausted(s))
 
 
 def _surely_late(s: Situation) -> bool:
     """Whether late first tokens are more than arrivals that came in a cluster."""
-    return any(
-        _upper(s, found) < objective.share
-        for objective, found in _measured(s, SloMetric.TTFT, SloMetric.E2E)
-    )
+    return any(_upper(s, found) < objective.share for objective, found in _measured(s, *s.late))
 
 
 def _upper(s: Situation, found: SloMeasurement) -> float:

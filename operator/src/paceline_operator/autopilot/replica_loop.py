@@ -32,7 +32,7 @@ from paceline_operator.autopilot.replica_account import IN_SHARE, OUT_WINDOW_S
 from paceline_operator.autopilot.replica_limits import Limits
 from paceline_operator.autopilot.replica_need import DOWN_INFLATION, Need, need
 from paceline_operator.autopilot.restraint import Restraint
-from paceline_operator.autopilot.scale_in_guard import forbidden_in, half_blind
+from paceline_operator.autopilot.scale_in_guard import forbidden_in
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
 
 MOST_NEW = 4
@@ -54,7 +54,7 @@ def run(s: Situation, *, feasible: bool) -> Outcome:
     s = replace(s, memory=bursts.noted(s, found.wanted))
     s = replace(s, memory=hit_shares.noted(s))
     memory = recorded(s, corrected(s), limits.recorded(found.keep))
-    if half_blind(s):
+    if s.half_blind:
         memory = interrupted(memory)
     bound = s.memory.bound if found.bound is None else found.bound.value
     memory = replace(memory, replica_at_s=s.now_s, bound=bound)
@@ -113,7 +113,7 @@ def _short_surge(s: Situation, found: Need) -> Move | None:
 def _hardly_more(s: Situation, found: Need) -> Move | None:
     """A hold so soon after a scale-in, where objectives hold and the model hardly asks for more."""
     since_s, now = s.now_s - s.memory.scaled_in_at_s, s.fleet.desired_replicas
-    if since_s >= TURN_S or s.ttft_violated or found.uncorrected is None:
+    if since_s >= TURN_S or found.uncorrected is None or _is_felt(s):
         return None
     if found.uncorrected > DOWN_INFLATION * now:
         return None
@@ -122,6 +122,11 @@ def _hardly_more(s: Situation, found: Need) -> Move | None:
         f"{found.uncorrected:.1f}, and the last scale-in was {since_s:.0f} s ago."
     )
     return _hold(s, Reason.COOLDOWN, text)
+
+
+def _is_felt(s: Situation) -> bool:
+    """Whether an objective is missed, or would be but for a squeeze."""
+    return s.ttft_violated or s.itl_violated or s.memory.squeezed_seqs is not None
 
 
 def _out(s: Situation, found: Need, wanted: int) -> Move:
@@ -148,11 +153,12 @@ def _out(s: Situation, found: Need, wanted: int) -> Move:
 def _inwards(s: Situation, found: Need, limits: Limits) -> Move:
     now, keep = s.fleet.desired_replicas, limits.clamp(found.keep)
     if coming(s) and keep >= now:
-        text = f"{phrases.counted(now - len(s.fleet.serving), 'replica')} on the way; holding."
+        missing = max(1, now - len(s.fleet.serving))
+        text = f"{phrases.counted(missing, 'replica')} on the way; holding."
         return _hold(s, Reason.CAPACITY_PENDING, text)
     if keep >= now:
         reason = Reason.AT_MINIMUM if now <= limits.lower else Reason.OBJECTIVES_MET
-        if found.capacity_rps is None:
+        if found.capacity_rps is None or found.reason is Reason.TTFT_QUEUE:
             reason = found.reason
         return _hold(s, reason, f"{found.message} Replicas stay at {now}.")
     reason_text = forbidden_in(s)
@@ -171,15 +177,22 @@ def _fewer(s: Situation, found: Need, keep: int, limits: Limits) -> Move:
     if regretted >= now:
         text = f"{would}, but so few were too few at such a load lately."
         return _hold(s, Reason.DOWN_WINDOW, text)
-    after = max(lowest, regretted, now - max(1, round(now / IN_SHARE)))
-    late = late_share_with(s, after)
-    if late is not None and late > AIM:
-        spent = f"{after} would spend {100 * late:.0f} % of what may be late"
+    least = max(lowest, regretted, now - max(1, round(now / IN_SHARE)))
+    after = next((n for n in range(least, now) if _in_time(s, n)), now)
+    if after == now:
+        late = 100 * (late_share_with(s, now - 1) or 0.0)
+        spent = f"{now - 1} would spend {late:.0f} % of what may be late"
         return _hold(
             s, Reason.TTFT_QUEUE, f"{would} by the model, but by what is late now {spent}."
         )
     text = f"Replicas {now} -> {after}: {found.message}"
     return _move(s, after, Reason.DEMAND_LOW, text, memory=regret.scaled_in(s, s.memory))
+
+
+def _in_time(s: Situation, replicas: int) -> bool:
+    """Whether so few would be late no more than is aimed at, as far as measurements say."""
+    late = late_share_with(s, replicas)
+    return late is None or late <= AIM
 
 
 def _settled(

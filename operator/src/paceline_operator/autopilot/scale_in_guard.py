@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.decision import Reason
-from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.pending import coming
 from paceline_operator.autopilot.recommendation import window_full
 from paceline_operator.autopilot.situation import Situation
@@ -16,7 +15,7 @@ def forbidden_in(s: Situation) -> tuple[Reason, str] | None:
     """The first guard that forbids it, with its words; None where none does."""
     guards = (
         (Reason.ROLLOUT, "Pods are being replaced.", s.fleet.rolling_out),
-        (Reason.DATA_STALE, "Not every pod reports fresh metrics.", half_blind(s)),
+        (Reason.DATA_STALE, "Not every pod reports fresh metrics.", s.half_blind),
         (Reason.CAPACITY_PENDING, "Replicas still start.", coming(s)),
         (Reason.KNOB_SQUEEZED, "Running sequences are squeezed.", _squeezed(s)),
         (Reason.ITL_NOT_HELD, "ITL is missed.", s.itl_violated),
@@ -27,11 +26,6 @@ def forbidden_in(s: Situation) -> tuple[Reason, str] | None:
         (Reason.DOWN_WINDOW, "The down window is not over.", not window_full(s)),
     )
     return next(((reason, text) for reason, text, holds in guards if holds), None)
-
-
-def half_blind(s: Situation) -> bool:
-    """Whether the demand on some serving pod is not known: then less is seen than there is."""
-    return any(pod.data is not DataClass.FRESH for pod in s.fleet.serving)
 
 
 def _open(s: Situation) -> bool:

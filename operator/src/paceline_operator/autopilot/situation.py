@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import median_high
 
-from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.api.v1alpha1 import Mode, SloMetric
 from paceline_operator.autopilot.arbitration import Cause, Stance, stance
-from paceline_operator.autopilot.attainment import measure
-from paceline_operator.autopilot.capacity import Bound, Terms, attainable, capacity_rps
+from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure
+from paceline_operator.autopilot.capacity import (
+    Bound,
+    Terms,
+    alone_e2e_ms,
+    attainable,
+    capacity_rps,
+)
 from paceline_operator.autopilot.decision import SloMeasurement
 from paceline_operator.autopilot.demand import Demand, Past, forecast
 from paceline_operator.autopilot.fleet import DataClass, FleetObservation, PodObservation, Tunables
@@ -65,6 +72,11 @@ class Situation:
         return classify(self.fleet.serving)
 
     @cached_property
+    def half_blind(self) -> bool:
+        """Whether the demand on some serving pod is not known: then less is seen than there is."""
+        return any(pod.data is not DataClass.FRESH for pod in self.fleet.serving)
+
+    @cached_property
     def knobs(self) -> Tunables:
         """Live knobs as last agreed."""
         return self.fleet.desired_tunables or initial_tunables(self.policy)
@@ -118,6 +130,13 @@ class Situation:
             return None
         return round((1 - self.memory.margin) * target_ms, 1)
 
+    @property
+    def is_paced(self) -> bool:
+        """Whether engines size their steps by themselves, now or as soon as they are told to."""
+        if self.policy.tuning_mode is not Mode.AUTO:
+            return self.knobs.step_time_target_ms is not None
+        return self.step_time_target_ms is not None
+
     @cached_property
     def unpaced(self) -> tuple[PodObservation, ...]:
         """Pods that serve and keep another step time than was agreed, or none."""
@@ -147,9 +166,14 @@ class Situation:
 
     @cached_property
     def settled_budget(self) -> int:
-        """Where the budget ends up: the cap; where no budget fits, the one that is."""
-        if self.step_time_target_ms is not None:
+        """Where the budget ends up: the cap; where no budget fits, the one that is.
+
+        Where nobody moves it, it stays, and so does whether engines pace themselves.
+        """
+        if self.is_paced:
             return self.cap_or_floor
+        if self.policy.tuning_mode is not Mode.AUTO:
+            return self.knobs.max_num_batched_tokens
         return self.knobs.max_num_batched_tokens if self.cap is None else self.cap
 
     @cached_property
@@ -196,8 +220,8 @@ class Situation:
 
     def capacity_since_s(self, longest_s: float) -> float:
         """Since when the fleet serves as it does now, `longest_s` before now at the earliest."""
-        ready = [(p.ready_since_s or 0.0) + SETTLE_S for p in self.fleet.serving]
-        return max([self._newest_s - longest_s, *ready])
+        came_s = (_came_s(pod, 2 * self.cold_start_s) for pod in self.fleet.serving)
+        return max([self._newest_s - longest_s, *(each + SETTLE_S for each in came_s)])
 
     @property
     def _newest_s(self) -> float:
@@ -211,8 +235,11 @@ class Situation:
     @cached_property
     def ttft_violated(self) -> bool:
         """Whether requests since the last live move or new pod prove the same."""
+        return self._is_late(SloMetric.TTFT, SloMetric.E2E)
+
+    def _is_late(self, *metrics: SloMetric) -> bool:
         shorter = min(self.since_change, self.since_capacity, key=lambda w: w.length_s)
-        return _violated(self.policy, shorter, SloMetric.TTFT, SloMetric.E2E)
+        return _violated(self.policy, shorter, *metrics)
 
     @cached_property
     def cause(self) -> Cause:
@@ -255,6 +282,11 @@ class Situation:
         return float(sum(p.waiting_tokens for p in self.fleet.serving))
 
     @cached_property
+    def usual_start_s(self) -> float:
+        """A cold start as most are; `cold_start_s` is the longest of the last."""
+        return median_high(self.memory.cold_starts_s or (self.cold_start_s,))
+
+    @cached_property
     def young_pending(self) -> tuple[PodObservation, ...]:
         """Pods that start and are not late."""
         limit_s = 2 * self.cold_start_s
@@ -283,10 +315,33 @@ class Situation:
         return found.ttft_ms, found.itl_ms
 
     @cached_property
-    def ttft_wants_capacity(self) -> bool:
-        """Whether first tokens are late although an idle replica would give them in time."""
-        hopeless = self.ttft_target_ms is not None and self.attainable[0] is None
-        return self.ttft_violated and not hopeless
+    def late(self) -> tuple[SloMetric, ...]:
+        """What is late although an idle replica would give it in time: first tokens, answers."""
+        found = []
+        if self.attainable[0] is not None and self._is_late(SloMetric.TTFT):
+            found.append(SloMetric.TTFT)
+        if not self.e2e_hopeless and self._is_late(SloMetric.E2E):
+            found.append(SloMetric.E2E)
+        return tuple(found)
+
+    @cached_property
+    def e2e_target_ms(self) -> float | None:
+        """Strictest target on whole answers, those on their tail first."""
+        return _strictest(self.policy, SloMetric.E2E)
+
+    @cached_property
+    def e2e_hopeless(self) -> bool:
+        """Whether an idle replica takes longer over a mean answer than answers may take."""
+        target_ms = self.e2e_target_ms
+        answers = self.plant.workload.answers
+        if target_ms is None or not self.decoding_known or answers < ENOUGH_SAMPLES:
+            return False
+        return alone_e2e_ms(self.plant) > target_ms
+
+    @cached_property
+    def decoding_known(self) -> bool:
+        """Whether decoding of one sequence is known, whatever is of steps with prompt tokens."""
+        return self.plant.decode.steps >= ENOUGH_SAMPLES and self.plant.decode_trusted_at(1.0)
 
     def capacity_at(self, budget: int) -> tuple[float, Bound | None]:
         """Corrected requests per second of one replica, and what ends them there.
@@ -308,8 +363,7 @@ class Situation:
 
         Engines that pace themselves use about what keeps within the ITL target.
         """
-        is_paced = self.step_time_target_ms is not None
-        budget = self.settled_budget if is_paced else self.knobs.max_num_batched_tokens
+        budget = self.settled_budget if self.is_paced else self.knobs.max_num_batched_tokens
         if self.plant.uncertainty(budget) > RELIABLE_SD:
             return None
         return capacity_rps(self.plant, self._attainable_terms(budget))[0]
@@ -337,7 +391,7 @@ class Situation:
     def coming_budget(self) -> int:
         """Budget the knob loop will have reached when a replica ordered now serves."""
         now = self.knobs.max_num_batched_tokens
-        if self.policy.tuning_mode != "Auto":
+        if self.policy.tuning_mode is not Mode.AUTO:
             return now
         moves = 1 + int(self.cold_start_s // REPLICA_EVERY_S)
         reachable = now * RAISE_FACTOR ** min(moves, 20)
@@ -401,6 +455,12 @@ def _is_queued(s: Situation) -> bool:
         return False
     tokens_per_s = steps.of("p") / steps.of("t") * len(s.fleet.serving)
     return 1e3 * s.waiting_tokens > QUEUED_SHARE * target_ms * tokens_per_s
+
+
+def _came_s(pod: PodObservation, longest_s: float) -> float:
+    """When a pod has begun to serve; 0 where it was only unready, since that brings nothing new."""
+    ready_s = pod.ready_since_s or 0.0
+    return ready_s if ready_s - pod.created_s <= longest_s else 0.0
 
 
 def classify(pods: Iterable[PodObservation], share: float = _FRESH_SHARE) -> DataClass:

@@ -257,9 +257,9 @@ class Window:
         pod_seconds: Sum over pods of the time their deltas cover.
         steps: Moments by step class, of pods with the current template only.
         counters: Increases by role; a missing key is 0.
-        histograms: By role; a missing key is empty. Latencies that objectives are about are of
-            the interactive tier here, all others of both.
-        batch: The same latencies of the batch tier.
+        histograms: By role; a missing key is empty. Latencies that objectives are about, and the
+            length of prompts, are of the interactive tier here, all others of both.
+        batch: The same of the batch tier.
         slo: Exact samples by `slo_key`.
         pods: UID -> what a pod has added; kept of the newest slices only, none of older ones.
     """

@@ -32,8 +32,10 @@ class Workload:
         prompt_mean: Tokens of a prompt.
         prompt_p50: Median of it.
         prompt_p95: Its 95th percentile.
+        prompt_p99: Its 99th percentile, 0 where nobody knows.
         prompt_cv2: Variance over squared mean.
         output_mean: Tokens of an answer.
+        answers: Answers that ended behind it.
         hit_rate: Share of prompt tokens found in the prefix cache.
         rows_p95: Decoding sequences of a step.
         kv_p95: Resident KV tokens of a step.
@@ -45,8 +47,10 @@ class Workload:
     prompt_mean: float = _TOKENS_ASSUMED
     prompt_p50: float = _TOKENS_ASSUMED
     prompt_p95: float = _TOKENS_ASSUMED
+    prompt_p99: float = 0.0
     prompt_cv2: float = 0.0
     output_mean: float = _TOKENS_ASSUMED
+    answers: float = 0.0
     hit_rate: float = 0.0
     rows_p95: float = 1.0
     kv_p95: float = 0.0
@@ -60,9 +64,11 @@ class Workload:
         return 1.0 - self.hit_rate
 
     def prompt_at(self, share: float) -> float:
-        """Quantile of the prompts' length, on the line through the two known ones."""
+        """Quantile of the prompts' length, on the lines between those that are known."""
         above = min(1.0, max(0.0, (share - 0.50) / 0.45))
-        return self.prompt_p50 + above * (self.prompt_p95 - self.prompt_p50)
+        beyond = min(1.0, max(0.0, (share - 0.95) / 0.04))
+        found = self.prompt_p50 + above * (self.prompt_p95 - self.prompt_p50)
+        return found + beyond * max(0.0, self.prompt_p99 - self.prompt_p95)
 
 
 def observe(fleet: FleetObservation) -> Workload:
@@ -76,8 +82,10 @@ def observe(fleet: FleetObservation) -> Workload:
         prompt_mean=mean,
         prompt_p50=_quantile(shape, 0.50, mean),
         prompt_p95=_quantile(shape, 0.95, mean),
+        prompt_p99=_quantile(shape, 0.99, mean),
         prompt_cv2=prompts.squared_variation,
         output_mean=_output_mean(shape, usual),
+        answers=shape.histogram(Latency.GENERATION_TOKENS).samples,
         hit_rate=_hit_rate(shape),
         rows_p95=max(1.0, decoding.mean("d") + _Z95 * decoding.spread("d")),
         kv_p95=decoding.mean("k") + _Z95 * decoding.spread("k"),
@@ -108,6 +116,7 @@ def _shape(seen: Workload, now_s: float) -> Shape:
         prompt_mean=seen.prompt_mean,
         prompt_p50=seen.prompt_p50,
         prompt_p95=seen.prompt_p95,
+        prompt_p99=seen.prompt_p99,
         prompt_cv2=seen.prompt_cv2,
         output_mean=seen.output_mean,
         hit_rate=seen.hit_rate,
@@ -120,6 +129,7 @@ def _shaped(seen: Workload, shape: Shape) -> Workload:
         prompt_mean=shape.prompt_mean,
         prompt_p50=shape.prompt_p50,
         prompt_p95=shape.prompt_p95,
+        prompt_p99=shape.prompt_p99,
         prompt_cv2=shape.prompt_cv2,
         output_mean=shape.output_mean,
         hit_rate=shape.hit_rate,

@@ -51,6 +51,8 @@ HISTOGRAMS = {
     names.GENERATION_TOKENS_HIST.full_name: Latency.GENERATION_TOKENS,
 }
 JUDGED = frozenset({Latency.TTFT, Latency.ITL, Latency.TPOT, Latency.E2E})
+_BY_TIER = JUDGED | {Latency.PROMPT_TOKENS}
+"""What is kept of each tier by itself: the longest prompts of a batch make no first token late."""
 BATCH = "batch"
 _GAUGES = {
     names.REQUESTS_RUNNING.full_name,
@@ -225,7 +227,7 @@ class _Collected:
 
 
 def _tier(role: Latency, labels: Mapping[str, str]) -> str:
-    return labels.get("tier", INTERACTIVE) if role in JUDGED else INTERACTIVE
+    return labels.get("tier", INTERACTIVE) if role in _BY_TIER else INTERACTIVE
 
 
 def _histogram(cumulative: Mapping[str, float], total: float) -> Histogram:

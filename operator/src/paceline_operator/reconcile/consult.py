@@ -9,7 +9,7 @@ from paceline_operator.autopilot import pilot
 from paceline_operator.autopilot.decision import Knob
 from paceline_operator.autopilot.fleet import FleetObservation, PodObservation, Tunables
 from paceline_operator.autopilot.knob_loop import KNOB_EVERY_S
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.memory import Memory, not_after
 from paceline_operator.autopilot.policy import policy_from_spec
 from paceline_operator.autopilot.record import Asked
 from paceline_operator.autopilot.replica_loop import REPLICA_EVERY_S
@@ -54,7 +54,11 @@ def ask(
 
 
 def asked_anew(memory: Memory, now_s: float) -> Memory:
-    """The memory with both loops due now; the record of recommendations stays unbroken."""
+    """The memory with both loops due now; the record of recommendations stays unbroken.
+
+    Whoever wrote it may have had a clock ahead of this one: nothing in it lies ahead of now.
+    """
+    memory = not_after(memory, now_s)
     return replace(
         memory,
         knob_at_s=min(memory.knob_at_s, now_s - KNOB_EVERY_S),

@@ -30,7 +30,7 @@ from paceline_operator.simulator.request import BATCH
 from paceline_operator.simulator.scoring.outcome import COMPLETED, FAILED
 from paceline_operator.simulator.sink import Served
 
-JUDGED = (Latency.TTFT, Latency.ITL, Latency.TPOT, Latency.E2E)
+BY_TIER = (Latency.TTFT, Latency.ITL, Latency.TPOT, Latency.E2E, Latency.PROMPT_TOKENS)
 """Latencies that objectives are about: told by tier."""
 NO_LOAD = frozenset({"draining", "not_ready", "bodies", "never_fits"})
 """Refusals that are neither load nor samples: another replica serves it, or none ever can."""
@@ -70,8 +70,8 @@ class Meter:
         self.step = self._steps.step
         self.stretch = self._steps.stretch
         self._histograms = {latency: Tally(edges) for latency, edges in EDGES.items()}
-        self._batch = {latency: Tally(EDGES[latency]) for latency in JUDGED}
-        self._judged = {INTERACTIVE: self._histograms, BATCH: self._batch}
+        self._batch = {latency: Tally(EDGES[latency]) for latency in BY_TIER}
+        self._by_tier = {INTERACTIVE: self._histograms, BATCH: self._batch}
         self._good = {INTERACTIVE: 0, BATCH: 0}
         self._missed = {INTERACTIVE: 0, BATCH: 0}
         self._counters: dict[Counter, float] = {}
@@ -141,13 +141,14 @@ class Meter:
 
     def admitted(self, served: Served) -> None:
         """A request was accepted and waits."""
-        self._histograms[Latency.PROMPT_TOKENS].observe(served.request.prompt_tokens)
+        request = served.request
+        self._by_tier[request.tier][Latency.PROMPT_TOKENS].observe(request.prompt_tokens)
         self._objectives.begin(served)
 
     def first_token(self, served: Served) -> None:
         """A request got its first token."""
         request, first_s = served.request, _first_s(served)
-        self._judged[request.tier][Latency.TTFT].observe(first_s - served.received_s)
+        self._by_tier[request.tier][Latency.TTFT].observe(first_s - served.received_s)
         if served.queue_s is not None:
             self._histograms[Latency.QUEUE].observe(served.queue_s)
         self._add(Counter.PROMPT_TOKENS, request.prompt_tokens)
@@ -157,7 +158,7 @@ class Meter:
     def gap(self, served: Served, gap_s: float) -> None:
         """A request got its next token after it had been preempted."""
         tier = served.request.tier
-        self._judged[tier][Latency.ITL].observe(gap_s)
+        self._by_tier[tier][Latency.ITL].observe(gap_s)
         self._add(Counter.GENERATION_TOKENS, 1)
         self._objectives.gap(tier, gap_s)
 
@@ -171,13 +172,13 @@ class Meter:
 
     def _complete(self, served: Served) -> None:
         tier, tokens, ended_s = served.request.tier, served.tokens, served.ended_s
-        judged = self._judged[tier]
-        judged[Latency.E2E].observe(ended_s - served.received_s)
+        mine = self._by_tier[tier]
+        mine[Latency.E2E].observe(ended_s - served.received_s)
         self._histograms[Latency.GENERATION_TOKENS].observe(tokens)
         tpot_s = None
         if tokens > 1:
             tpot_s = (ended_s - _first_s(served)) / (tokens - 1)
-            judged[Latency.TPOT].observe(tpot_s)
+            mine[Latency.TPOT].observe(tpot_s)
         self._judge(tier, good=self._objectives.complete(served, tpot_s))
 
     def _judge(self, tier: str, *, good: bool) -> None:
@@ -204,7 +205,9 @@ class Meter:
     def _settle_gaps(self, tier: str, grid: Grid, times: Times) -> None:
         total = sum(times.counts)
         if total:
-            self._judged[tier][Latency.ITL].add(grid.folded(times.counts, ITL_EDGES), times.seconds)
+            self._by_tier[tier][Latency.ITL].add(
+                grid.folded(times.counts, ITL_EDGES), times.seconds
+            )
             self._objectives.gaps(tier, total, partial(grid.within, times.counts))
             self._add(Counter.GENERATION_TOKENS, total)
 
