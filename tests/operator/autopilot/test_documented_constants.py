@@ -132,7 +132,8 @@ SAID = {
     f"it was one too many: for an hour no scale-in goes below what was needed then, "
     f"at most what there was before it, until "
     f"{regret.LESS_LOAD} times less{'' if regret.REMEMBERED_S == 3600 else '!'}",
-    "bursts": f"for an hour the next one is answered when it has lasted {bursts.LONGER} times"
+    "bursts": "for an hour the next one that asks for more than one replica is answered when it "
+    f"has lasted {bursts.LONGER} times"
     f"{'' if bursts.REMEMBERED_S == 3600 else '!'}",
     "spans": "what " + ", ".join(f"{s:g}" for s in demand.SPANS_S[:-2]) + f" and "
     f"{demand.SPANS_S[-2]:g} s prove",

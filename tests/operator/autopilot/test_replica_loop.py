@@ -48,14 +48,26 @@ def test_a_squeeze_is_answered_however_recent_the_last_scale_in_is() -> None:
     assert decided(squeezed).after == 3
 
 
+def surging(times: float, **memory: Any) -> Situation:
+    """So many times what two replicas carry is expected."""
+    s = loaded(1.0, 1.0, surging=True, **memory)
+    return replace(s, demand=replace(s.demand, forecast_rps=2 * times * capacity_rps()))
+
+
 def test_a_surge_like_those_that_came_for_nothing_waits() -> None:
     known = Bursts(lasted_s=35.0, lasted_at_s=NOW - 300)
-    waits = decided(loaded(1.5, 1.0, surging=True, bursts=known))
+    waits = decided(surging(1.8, bursts=known))
     assert (waits.reason, waits.after) == (Reason.COOLDOWN, 2)
     assert "Surges of up to 35 s were over before replicas served" in waits.message
     lasts = replace(known, since_s=NOW - 50, before=2)
-    assert decided(loaded(1.5, 1.0, surging=True, bursts=lasts)).after >= 3
-    assert decided(loaded(1.5, 1.0, surging=True)).after >= 3
+    assert decided(surging(1.8, bursts=lasts)).after == 4
+    assert decided(surging(1.8)).after == 4
+
+
+def test_one_replica_more_is_not_waited_for() -> None:
+    known = Bursts(lasted_s=35.0, lasted_at_s=NOW - 300)
+    found = decided(surging(1.3, bursts=known))
+    assert (found.reason, found.after) == (Reason.DEMAND_FORECAST, 3)
 
 
 IDLE = {

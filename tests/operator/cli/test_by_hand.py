@@ -266,7 +266,7 @@ def test_a_decision_about_replicas(moment: str, request: pytest.FixtureRequest) 
     expected_rps = max(f["levelRps"], f["carriedRps"])
     sigma_rps = sqrt(f["dispersion"] * expected_rps / max(f["coldStartS"] + 15.0, 30.0))
     assert f["forecastRps"] == pytest.approx(expected_rps + 0.5 * sigma_rps, rel=1e-6)
-    kept = ceil(1.05 * f["forecastRps"] / f["capacityRps"] + lacking)
+    kept = ceil(1.1 * f["forecastRps"] / f["capacityRps"] + lacking)
     assert f["keptReplicas"] == max(needed, kept)
     if decision["action"] == "ScaleOut":
         most = f["replicas"] + max(4, f["replicas"])

@@ -98,9 +98,12 @@ def _wish(s: Situation, found: Need, limits: Limits) -> Move:
 
 
 def _short_surge(s: Situation, found: Need) -> Move | None:
-    """A hold while the load may only be one of the bursts that are over before replicas serve."""
+    """A hold while the load may only be one of the bursts that are over before replicas serve.
+
+    One replica in vain costs less than a load that goes on and is one of them too often.
+    """
     confirmed_at_s = bursts.confirmed_at_s(s)
-    if confirmed_at_s is None:
+    if confirmed_at_s is None or found.wanted <= s.fleet.desired_replicas + 1:
         return None
     known, wait_s = s.memory.bursts, confirmed_at_s - s.now_s
     text = (

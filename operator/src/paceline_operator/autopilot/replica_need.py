@@ -14,7 +14,7 @@ from paceline_operator.autopilot.pending import backlog_rps
 from paceline_operator.autopilot.replica_feedback import feedback
 from paceline_operator.autopilot.situation import Situation
 
-DOWN_INFLATION = 1.05
+DOWN_INFLATION = 1.1
 LEAST_RPS = 0.001
 HIT_ROUNDS = 8
 
