@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 from paceline_operator.autopilot import pilot
 from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.memory import (
+    Awaited,
+    Bursts,
     FitMemory,
     Memory,
+    Minute,
+    PodPace,
     Recommendation,
+    Regret,
     dump_memory,
     load_memory,
     not_after,
@@ -54,7 +59,18 @@ def test_defaults_are_not_stored() -> None:
     assert dump_memory(Memory()) == {}
 
 
-@pytest.mark.parametrize("stored", [None, {}, {"margin": "much"}, {"recommended": [{"x": 1}]}])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        None,
+        {},
+        {"margin": "much"},
+        {"recommended": [{"x": 1}]},
+        {"margin": "nan"},
+        {"decode_fit": {"target": ["inf", 1.0, 1.0]}},
+        {"minutes": [{"start_s": float("nan"), "end_s": 1.0, "tokens": 1.0}]},
+    ],
+)
 def test_what_cannot_be_read_counts_as_never_learned(stored: dict[str, object] | None) -> None:
     assert load_memory(stored) == Memory()
 
@@ -122,3 +138,29 @@ def test_no_time_lies_ahead_of_a_clock_that_took_over() -> None:
     assert (found.margin_at_s, found.recommending_since_s) == (900.0, 1000.0)
     assert not_after(found, 1000.0) is found
     assert found.blind_since_s is None
+
+
+def test_no_time_inside_lies_ahead_of_a_clock_that_took_over() -> None:
+    """Nor a minute: the trend is laid through what was measured after the last of them."""
+    ahead = Memory(
+        regret=Regret(at_s=1500.0, replicas=3, rps=9.0),
+        bursts=Bursts(began_at_s=900.0, since_s=1100.0, lasted_at_s=1200.0),
+        recommended=(Recommendation(time_s=950.0, replicas=4),
+                     Recommendation(time_s=1300.0, replicas=2)),
+        paces=(PodPace(uid="a", slow_since_s=1100.0, judged_at_s=1200.0), PodPace(uid="b")),
+        minutes=tuple(Minute(start_s=end_s - 60.0, end_s=end_s, tokens=1.0)
+                      for end_s in (900.0, 960.0, 1020.0, 1080.0)),
+    )  # fmt: skip
+    found = not_after(ahead, 1000.0)
+    assert found.regret == Regret(at_s=1000.0, replicas=3, rps=9.0)
+    assert found.bursts == Bursts(began_at_s=900.0, since_s=1000.0, lasted_at_s=1000.0)
+    assert [each.time_s for each in found.recommended] == [950.0, 1000.0]
+    assert found.paces[0] == PodPace(uid="a", slow_since_s=1000.0, judged_at_s=1000.0)
+    assert found.paces[1] is ahead.paces[1]
+    assert found.minutes == ahead.minutes[:2]
+    assert not_after(found, 1000.0) is found
+
+
+def test_a_move_keeps_the_time_by_which_its_decision_is_known() -> None:
+    moved = (Awaited(knob="budget", moved_at_s=1000.5, after=512, due_s=1060.0),)
+    assert not_after(Memory(awaited=moved), 1000.0).awaited == moved

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from paceline_operator.autopilot.fleet import Trial
 
@@ -323,18 +324,40 @@ class Memory:
     awaited: tuple[Awaited, ...] = ()
 
 
+_T = TypeVar("_T")
+
 _ADAPTER = TypeAdapter(Memory)
-_TIMES = tuple(
-    field.name for field in fields(Memory) if field.name.endswith(("_at_s", "_since_s", "_until_s"))
-)
+_TIMES = ("at_s", "time_s", "since_s", "until_s")
+_NAMES_A_DECISION = "moved_at_s"
 
 
 def not_after(memory: Memory, now_s: float) -> Memory:
-    """The memory without a time ahead of now, as a clock that was ahead has left it."""
-    known: dict[str, float | None] = {name: getattr(memory, name) for name in _TIMES}
-    ahead = {name: now_s for name, at_s in known.items() if at_s is not None and at_s > now_s}
-    changes: dict[str, Any] = ahead
-    return replace(memory, **changes) if ahead else memory
+    """The memory without a time ahead of now, as a clock that was ahead has left it.
+
+    Minutes ahead go: they would stand before all that is measured until then.
+    """
+    minutes = tuple(each for each in memory.minutes if each.end_s <= now_s)
+    if len(minutes) < len(memory.minutes):
+        memory = replace(memory, minutes=minutes)
+    return _held(memory, now_s)
+
+
+def _held(value: _T, now_s: float) -> _T:
+    """With no time in it ahead of now; the same object where there is none."""
+    if isinstance(value, tuple):
+        parts = [(each, _held(each, now_s)) for each in value]
+        is_same = all(before is after for before, after in parts)
+        return value if is_same else cast("_T", tuple(after for _, after in parts))
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    held = {f.name: _held_field(f.name, getattr(value, f.name), now_s) for f in fields(value)}
+    changes = {name: each for name, each in held.items() if each is not getattr(value, name)}
+    return replace(value, **changes) if changes else value
+
+
+def _held_field(name: str, value: Any, now_s: float) -> Any:
+    is_time = name.endswith(_TIMES) and name != _NAMES_A_DECISION
+    return min(value, now_s) if is_time and value is not None else _held(value, now_s)
 
 
 def dump_memory(memory: Memory) -> dict[str, Any]:
@@ -348,6 +371,8 @@ def load_memory(stored: Mapping[str, Any] | None) -> Memory:
     if not stored:
         return Memory()
     try:
-        return _ADAPTER.validate_python(dict(stored))
-    except ValidationError:
+        found = _ADAPTER.validate_python(dict(stored))
+        json.dumps(dump_memory(found), allow_nan=False)  # nothing that is no number spreads
+    except ValueError:
         return Memory()
+    return found
