@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -189,4 +190,24 @@ def replace_scale(law: Law, factor: float) -> Law:
         per_decode_row_ms=factor * law.per_decode_row_ms,
         per_kv_token_ms=factor * law.per_kv_token_ms,
         per_chunk_context_ms=factor * law.per_chunk_context_ms,
+    )
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"information": (1.0,) * 6, "target": (1.0,) * 3},
+        {"information": (1.0,) * 21, "target": (1.0,) * 6},
+        {"target": ()},
+        {"square": -1.0},
+        {"steps": -1.0},
+    ],
+)
+def test_evidence_of_other_variables_counts_as_none(strange: dict[str, Any]) -> None:
+    """As an operator of another version, or somebody's hand, has left it in a status."""
+    left = replace(learned(CPU), **strange)
+    assert solved(left).law == solved(FitMemory()).law
+    seen = steps(CPU, 40)
+    assert fit.learn(left, seen, fit.PREFILL, GENERIC.prefill) == fit.learn(
+        FitMemory(), seen, fit.PREFILL, GENERIC.prefill
     )

@@ -80,7 +80,7 @@ def learn(fit: FitMemory, seen: Moments, variables: str, prior: Law) -> FitMemor
     """
     if seen.count < 1 or seen.of("t") <= 0:
         return fit
-    known = fit if fit.information else _nothing(variables)
+    known = _known(fit, variables)
     if _surprising(known, seen, variables, prior):
         if known.rejected + 1 < REOPEN_AFTER:
             return replace(known, rejected=known.rejected + 1)
@@ -105,7 +105,7 @@ def estimate(
         spread: Prior standard deviation of each, as a share.
         scale_free: Whether the prior's scale is to be taken from the evidence.
     """
-    known = fit if fit.information else _nothing(variables)
+    known = _known(fit, variables)
     information = _square(known.information, len(variables))
     believed = _scaled(prior, variables)
     if scale_free and known.steps >= 1:
@@ -124,6 +124,14 @@ def estimate(
         noise_share=noise_ms / typical_ms,
         steps=known.steps,
     )
+
+
+def _known(fit: FitMemory, variables: str) -> FitMemory:
+    """The evidence; none where it is of other variables, as another version left it, or of none."""
+    nothing = _nothing(variables)
+    sizes = len(fit.information), len(fit.target)
+    is_like = sizes == (len(nothing.information), len(nothing.target))
+    return fit if is_like and fit.steps >= 0 and fit.square >= 0 else nothing
 
 
 def _nothing(variables: str) -> FitMemory:
