@@ -39,6 +39,24 @@ def test_it_says_for_which_step_time_engines_size_their_steps() -> None:
     assert "whole budget" not in found.text()
 
 
+def test_figures_in_a_form_of_another_version_are_passed_over() -> None:
+    model = {
+        **STATUS["model"],
+        "steps": "many",
+        "baseMs": None,
+        "perKvTokenMs": [1],
+        "budgetStepMs": {"mean": 9},
+        "budgetCap": "112",
+        "slowPods": ["a"],
+    }
+    strange = {"fullStepMs": "9 ms", "ttftMs": [1, 2], "servingPods": 2}
+    move = {**STATUS["decisions"][0], "expected": strange, "observed": {**strange, "overS": "6"}}
+    found = explain(service({**STATUS, "model": model, "decisions": [move]}), NOW)
+    assert not [said for said in found.considered if "whole budget" in said or "Pod " in said]
+    assert "1.25 requests/s" in found.text()
+    assert "Expected: serving replicas 2. Measured after: serving replicas 2." in found.changes[0]
+
+
 def test_one_sample_is_one() -> None:
     slo = {**STATUS["slos"][0], "samples": 1}
     (said,) = explain(service({**STATUS, "slos": [slo]}), NOW).measured

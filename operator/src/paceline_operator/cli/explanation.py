@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from paceline_operator.api.status import DecisionStatus, InferenceServiceStatus, SloStatus
 from paceline_operator.cli import status_view, wording
@@ -125,10 +124,10 @@ def _burn(slo: SloStatus) -> str:
 
 
 def _considered(status: InferenceServiceStatus) -> tuple[str, ...]:
-    model = status.model
-    if not model:
+    if not status.model:
         return ("No engine step was seen yet, so there is no step-time model.",)
-    trust = "trusted" if model.get("trusted") else "still being learned"
+    trust = "trusted" if status.model.get("trusted") else "still being learned"
+    model = wording.figures(status.model)
     said = [f"The step-time model is {trust}, from {model.get('steps', 0):.0f} engine steps."]
     said.append(_law(model))
     if status.budget.step_time_target_ms is not None:
@@ -140,7 +139,7 @@ def _considered(status: InferenceServiceStatus) -> tuple[str, ...]:
             f"{wording.latency(model['budgetStepMs'])}, "
             f"one that only decodes {wording.latency(model.get('decodeStepMs'))}."
         )
-    for name, factor in sorted((model.get("slowPods") or {}).items()):
+    for name, factor in sorted(wording.figures(status.model.get("slowPods")).items()):
         said.append(
             f"Pod {name} takes {factor:.2f} times as long for a step as the others; the model and "
             "the live knobs leave it out."
@@ -154,7 +153,7 @@ def _considered(status: InferenceServiceStatus) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _of(model: Mapping[str, Any]) -> str:
+def _of(model: Mapping[str, float]) -> str:
     """Which budget: the header's may be newer, or wait to be acknowledged."""
     budget = model.get("budget")
     return "" if budget is None else f" of {budget:.0f} tokens"
@@ -165,7 +164,7 @@ def _change(decision: DecisionStatus, now: datetime) -> str:
     return " ".join((said, *compared(decision)))
 
 
-def _law(model: Mapping[str, Any]) -> str:
+def _law(model: Mapping[str, float]) -> str:
     return (
         f"Step time = {model.get('baseMs', 0):.3g} ms + {model.get('perPrefillTokenMs', 0):.3g} "
         f"per prompt token + {model.get('perDecodeRowMs', 0):.3g} per decoding sequence + "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from paceline_operator.api.status import DecisionStatus
 from paceline_operator.cli import wording
 
@@ -20,7 +18,7 @@ _NAMES = {
 
 def compared(decision: DecisionStatus) -> tuple[str, ...]:
     """Sentences; none where nothing was expected of it."""
-    expected, observed = decision.expected or {}, decision.observed or {}
+    expected, observed = wording.figures(decision.expected), wording.figures(decision.observed)
     if not expected:
         return ()
     said = [f"Expected: {_listed(expected)}."]
@@ -37,7 +35,7 @@ def compared(decision: DecisionStatus) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _listed(figures: dict[str, Any]) -> str:
+def _listed(figures: dict[str, float]) -> str:
     said = [
         f"{words} {_value(name, figures[name])}"
         for name, words in _NAMES.items()
@@ -52,7 +50,7 @@ def _value(name: str, value: float) -> str:
     return f"{value:.2f} requests/s" if name.endswith("Rps") else f"{value:.0f}"
 
 
-def _attained(observed: dict[str, Any]) -> str:
+def _attained(observed: dict[str, float]) -> str:
     said = [
         f"{name.removeprefix('attainment.')} {wording.share(100 * share)} within target"
         for name, share in observed.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from paceline_operator.api.status import DecisionStatus, SloStatus
@@ -18,6 +19,17 @@ def latency(value_ms: float | None) -> str:
     if value_ms >= 1e3:
         return f"{value_ms / 1e3:.2f} s"
     return f"{value_ms:.0f} ms" if value_ms >= 9.95 else f"{value_ms:.1f} ms"
+
+
+def figures(found: object) -> dict[str, float]:
+    """The numbers of a map that the definition leaves free: another version may keep others."""
+    if not isinstance(found, Mapping):
+        return {}
+    return {
+        str(name): value
+        for name, value in found.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
 
 
 def share(percent: float | None) -> str:
