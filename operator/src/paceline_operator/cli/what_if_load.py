@@ -24,6 +24,9 @@ from paceline_operator.simulator.loads.totals import Totals, totals
 from paceline_operator.simulator.loads.trace import TraceError
 from paceline_operator.simulator.request import Request
 
+LONGEST_TRACE_S = 31 * 86_400.0
+"""Times in milliseconds, or from the epoch on some lines, would be played for hours."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayableLoad:
@@ -63,12 +66,18 @@ def from_trace(path: Path, scale: float) -> PlayableLoad:
     """A recorded load.
 
     Raises:
-        CliError: The file is no trace.
+        CliError: The file is no trace, or one that would be played for hours.
     """
     try:
         tape = trace_tape(path)
     except TraceError as error:
         raise CliError(str(error)) from error
+    if tape.span_s > LONGEST_TRACE_S:
+        raise CliError(
+            f"{path}: its requests arrive over {duration.written(tape.span_s)}, and "
+            f"{duration.written(LONGEST_TRACE_S)} are played at most; give arrival_s in seconds, "
+            "or a part of it"
+        )
     return PlayableLoad(
         tape=lambda _seed: tape,
         scale=scale,
