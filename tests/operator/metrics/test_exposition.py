@@ -15,7 +15,7 @@ from paceline_operator.autopilot.window import (
 )
 from paceline_operator.metrics import names
 from paceline_operator.metrics.errors import ScrapeError
-from paceline_operator.metrics.exposition import parse
+from paceline_operator.metrics.exposition import collect, parse
 from paceline_operator.metrics.names import MODEL, Family, Kind
 from tests.operator.metrics.text import EngineText
 
@@ -155,6 +155,13 @@ def test_an_engine_that_names_no_metric_can_still_be_read() -> None:
 def test_what_is_no_engine_is_refused(text: str) -> None:
     with pytest.raises(ScrapeError):
         parse(text)
+
+
+def test_a_count_below_zero_is_refused() -> None:
+    """The law takes roots of rates: one such pod would end the passes of its whole fleet."""
+    name = names.PROMPT_TOKENS_RECEIVED.full_name
+    with pytest.raises(ScrapeError, match=f"{name} is -7"):
+        collect([(name, {"tier": "interactive"}, -7.0)])
 
 
 def test_a_kind_of_step_of_a_newer_engine_is_passed_over() -> None:

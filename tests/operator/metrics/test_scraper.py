@@ -88,8 +88,8 @@ async def test_one_bad_pod_blocks_nothing(fleet: Fleet) -> None:
     assert scrape.slices[0].count(Counter.GENERATION_TOKENS) == 5
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-async def test_a_pod_that_reports_no_number_blocks_nothing(fleet: Fleet, value: float) -> None:
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1])
+async def test_a_pod_that_reports_no_count_blocks_nothing(fleet: Fleet, value: float) -> None:
     pods, scraper, base = fleet
     odd = engine()
     odd.gauge(names.REQUESTS_RUNNING, value)

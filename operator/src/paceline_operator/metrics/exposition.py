@@ -130,7 +130,7 @@ def collect(samples: Iterable[Sample]) -> Exposition:
         for name, labels, value in samples:
             place = _PLACES.get(name)
             if place is not None:
-                if not isfinite(value):
+                if not isfinite(value) or value < 0:
                     raise ValueError(f"{name} is {value}")
                 add, role = place
                 add(collected, role, labels, value)
