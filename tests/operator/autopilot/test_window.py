@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -111,3 +112,15 @@ def test_only_the_newest_slices_tell_pods_apart(every_s: float) -> None:
 
 def test_the_longest_trial_is_seen_whole() -> None:
     assert SHARES_KEPT_S >= LONGEST_S + 15.0
+
+
+def test_engines_that_share_no_edge_but_the_last_say_nothing_of_how_prompts_vary() -> None:
+    both = Histogram((100.0, inf), (5.0, 5.0), 900.0) + Histogram((50.0, inf), (5.0, 5.0), 900.0)
+    assert (both.edges, both.samples, both.total) == ((inf,), 20.0, 1800.0)
+    assert both.squared_variation == 0.0
+
+
+def test_samples_beyond_the_last_common_edge_are_left_out() -> None:
+    """Somebody's histogram ends early: what lies beyond is not known of all."""
+    both = Histogram((10.0, 20.0), (1.0, 2.0), 40.0) + Histogram((10.0, inf), (4.0, 8.0), 400.0)
+    assert (both.edges, both.counts) == ((10.0,), (5.0,))

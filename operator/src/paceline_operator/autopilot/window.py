@@ -151,7 +151,8 @@ class Histogram:
         ]
         first = sum(m * c for m, c in zip(middles, self.counts, strict=True)) / self.samples
         second = sum(m * m * c for m, c in zip(middles, self.counts, strict=True)) / self.samples
-        return max(0.0, second / (first * first) - 1.0)
+        # With no edge but the last, all that is known of them is that they came.
+        return max(0.0, second / (first * first) - 1.0) if first else 0.0
 
     def __add__(self, other: Histogram) -> Histogram:
         """Both sets of samples; different edges (mixed versions) fall back to common ones."""
@@ -164,10 +165,12 @@ class Histogram:
         return self.on_edges(common) + other.on_edges(common)
 
     def on_edges(self, edges: tuple[float, ...]) -> Histogram:
-        """The same samples on a subset of the edges."""
+        """The same samples on a subset of the edges; those beyond the last of them are left out."""
         counts = [0.0] * len(edges)
         for edge, count in zip(self.edges, self.counts, strict=True):
-            counts[next(i for i, e in enumerate(edges) if e >= edge)] += count
+            place = next((i for i, e in enumerate(edges) if e >= edge), None)
+            if place is not None:
+                counts[place] += count
         return Histogram(edges, tuple(counts), self.total)
 
 
