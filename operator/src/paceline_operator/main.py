@@ -22,7 +22,7 @@ from paceline_operator import nesting, web
 from paceline_operator.clock import SteadyClock
 from paceline_operator.handlers import watch
 from paceline_operator.kube.client import KubeClient, load_configuration
-from paceline_operator.kube.errors import KubeError, LeaseLostError
+from paceline_operator.kube.errors import KubeError, LeaseLostError, UnavailableError
 from paceline_operator.kube.event import EventRecorder
 from paceline_operator.kube.kubeconfig import ConfigError
 from paceline_operator.kube.lease import LeaderLease, LeaseTerms, boot_clock
@@ -144,7 +144,7 @@ async def _learn_kinds(ctx: Context) -> None:
     while True:
         try:
             ctx.has_keda = await exists(ctx.client, SCALED_OBJECT)
-        except KubeError as error:
+        except UnavailableError as error:
             log.warning("whether there are ScaledObjects is not known yet: %s", error)
             await asyncio.sleep(1.0)
         else:

@@ -161,3 +161,13 @@ def test_a_fleet_that_is_half_seen_teaches_nothing() -> None:
     assert after(s) < 1.0
     assert after(blind) == 1.0
     assert carried_rps(blind) is None
+
+
+def test_what_no_replica_gives_in_time_keeps_none() -> None:
+    s = served(2 * 0.5 * capacity_rps(), 0.0)
+    assert late_share_with(s, 1) is not None
+    hopeless = understand(
+        replace(s.policy, objectives=auto(1, 100).objectives), s.fleet, s.memory, NOW
+    )
+    assert hopeless.attainable[0] is None
+    assert late_share_with(hopeless, 1) is None

@@ -12,6 +12,7 @@ from paceline_operator.autopilot.trial_rules import LONGEST_S
 from paceline_operator.autopilot.window import (
     Counter,
     Histogram,
+    Latency,
     PodShare,
     SloCounts,
     StepClass,
@@ -124,3 +125,22 @@ def test_samples_beyond_the_last_common_edge_are_left_out() -> None:
     """Somebody's histogram ends early: what lies beyond is not known of all."""
     both = Histogram((10.0, 20.0), (1.0, 2.0), 40.0) + Histogram((10.0, inf), (4.0, 8.0), 400.0)
     assert (both.edges, both.counts) == ((10.0,), (5.0,))
+
+
+def test_a_slice_keeps_nothing_of_what_did_not_happen() -> None:
+    """Most of a thousand fleets' memory would be the zeros of tiers and steps they do not have."""
+    idle = Histogram((1.0, inf), (0.0, 0.0), 0.0)
+    seen = window(
+        995.0,
+        1000.0,
+        steps={StepClass.MIXED: moments(), StepClass.DECODE_ONLY: moments((0, 1, 10, 0, 0.01))},
+        counters={Counter.REQUESTS_RECEIVED: 2.0, Counter.REQUESTS_REJECTED: 0.0},
+        histograms={Latency.TTFT: Histogram((1.0, inf), (2.0, 0.0), 1.0), Latency.TPOT: idle},
+        batch={Latency.TTFT: idle},
+    )
+    (kept,) = Slices().append([seen], 1000.0)
+    assert set(kept.steps) == {StepClass.DECODE_ONLY}
+    assert set(kept.counters) == {Counter.REQUESTS_RECEIVED}
+    assert set(kept.histograms) == {Latency.TTFT}
+    assert not kept.batch
+    assert kept.moments(StepClass.MIXED).count == kept.count(Counter.REQUESTS_REJECTED) == 0

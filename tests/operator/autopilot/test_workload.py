@@ -166,3 +166,28 @@ def test_the_longest_prompts_in_a_hundred_are_known_by_themselves(
 
 def test_what_was_remembered_before_that_has_no_longer_ones_than_the_95th() -> None:
     assert Workload(prompt_p50=400, prompt_p95=1000).prompt_at(0.99) == 1000
+
+
+def both_tiers(batch: int) -> Window:
+    """Of 40 requests in 5 s so many are a batch's of 5,000 tokens, the others of 200."""
+    own = 40 - batch
+    tokens = 200.0 * own + 5000.0 * batch
+    return window(
+        counters={Counter.REQUESTS_RECEIVED: 40.0, Counter.PROMPT_TOKENS_RECEIVED: tokens},
+        histograms={
+            Latency.PROMPT_TOKENS: Histogram(EDGES, (own / 2, own / 2, 0, 0, 0), 200.0 * own)
+        },
+        batch={Latency.PROMPT_TOKENS: Histogram(EDGES, (0, 0, 0, batch, 0), 5000.0 * batch)},
+    )
+
+
+def test_a_few_more_of_a_batch_are_no_other_requests() -> None:
+    """Their length varies as both tiers' do: 6 in 40 in place of 4 is chance."""
+    counts = [4] * 56 + [6] * 4
+    slices = tuple(
+        replace(both_tiers(count), start_s=5.0 * n, end_s=5.0 * n + 5)
+        for n, count in enumerate(counts)
+    )
+    found = observe(fleet(slices=slices))
+    assert found.requests == 60 * 40
+    assert found.prompt_p95 < 512

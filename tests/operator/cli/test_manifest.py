@@ -52,6 +52,12 @@ def test_every_sample_is_read(path: Path) -> None:
     assert read_manifest(path).spec.slos
 
 
+def test_an_object_as_the_server_gave_it_out_is_read(tmp_path: Path) -> None:
+    """`kubectl get -o yaml` gives its status too, which a server ignores in what is applied."""
+    status = {"observedGeneration": 3, "conditions": []}
+    assert read_manifest(written(tmp_path, manifest(fleet(), status=status))).name == "chat"
+
+
 def test_other_objects_of_the_file_are_left_out(tmp_path: Path) -> None:
     path = written(tmp_path, {"kind": "ConfigMap", "apiVersion": "v1"}, manifest(fleet()), None)
     found = read_manifest(path)

@@ -7,8 +7,10 @@ import itertools
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+import yaml
 
 from paceline_operator.kube.client import KubeClient, load_configuration
 from paceline_operator.kube.errors import LeaseLostError
@@ -168,6 +170,23 @@ async def test_a_right_that_is_missing_is_told_once(
     assert f"lease default/{name}: " in text
     assert "forbidden" in text
     assert "grant get, create and update of leases (coordination.k8s.io) in namespace" in text
+
+
+async def test_a_login_that_is_refused_is_no_missing_right(
+    fleets: FleetApi,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    known = yaml.safe_load(fleets.server.kubeconfig.read_text())
+    known["users"][0]["user"] = {"token": "expired"}
+    config = tmp_path / "config"
+    config.write_text(yaml.safe_dump(known))
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    async with KubeClient(await load_configuration()) as stranger:
+        (text,) = await told(refused(stranger, "default", name), caplog)
+    assert "give the operator's service account a token that the server takes" in text
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def late_share_with(s: Situation, replicas: int) -> float | None:
     None where nothing steady was measured.
     """
     window = _steady(s)
-    if window is None:
+    if window is None or s.attainable[0] is None:
         return None
     more = len(s.fleet.serving) / replicas
     shares = [

@@ -16,18 +16,24 @@ def judge(s: Situation) -> Feasibility:
             feasible=None, message=f"{phrases.no_objective(len(s.policy.objectives))}."
         )
     if not s.model_trusted:
-        alone = _alone_problem(s) or _e2e_problem(s) if s.decoding_known else None
+        alone = _alone_problem(s) if s.decoding_known else None
         if alone is not None:
             return Feasibility(feasible=False, message=alone)
         return Feasibility(feasible=None, message="The step-time model is still learning.")
-    problem = _alone_problem(s) or _floor_problem(s) or _ttft_problem(s) or _e2e_problem(s)
+    problem = _alone_problem(s) or _floor_problem(s) or _ttft_problem(s)
     if problem is not None:
         return Feasibility(feasible=False, message=problem)
     return Feasibility(feasible=True, message=_summary(s))
 
 
 def within_limits(s: Situation, judged: Feasibility) -> Feasibility:
-    """The same, with the demand and the replicas there may be taken into account."""
+    """The same, with whole answers, the demand and the replicas there may be taken into account.
+
+    None of them keeps replicas from coming for the other objectives.
+    """
+    problem = None if judged.feasible is False else _e2e_problem(s)
+    if problem is not None:
+        return Feasibility(feasible=False, message=problem)
     if judged.feasible is not True or s.overload is None:
         return judged
     barrier = _barrier(s)

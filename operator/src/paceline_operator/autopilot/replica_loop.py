@@ -129,7 +129,7 @@ def _hardly_more(s: Situation, found: Need) -> Move | None:
 
 def _is_felt(s: Situation) -> bool:
     """Whether an objective is missed, or would be but for a squeeze."""
-    return s.ttft_violated or s.itl_violated or s.memory.squeezed_seqs is not None
+    return bool(s.late) or s.itl_violated or s.memory.squeezed_seqs is not None
 
 
 def _out(s: Situation, found: Need, wanted: int) -> Move:

@@ -19,7 +19,7 @@ def forbidden_in(s: Situation) -> tuple[Reason, str] | None:
         (Reason.CAPACITY_PENDING, "Replicas still start.", coming(s)),
         (Reason.KNOB_SQUEEZED, "Running sequences are squeezed.", _squeezed(s)),
         (Reason.ITL_NOT_HELD, "ITL is missed.", s.itl_violated),
-        (Reason.TTFT_QUEUE, "TTFT is missed.", not s.stance.scale_in),
+        (Reason.TTFT_QUEUE, "First tokens or whole answers come too late.", not s.stance.scale_in),
         (Reason.COARSE_HISTOGRAM, "The edges leave open whether they hold.", _open(s)),
         (Reason.MODEL_LEARNING, "The step-time model is still learning.", _untrusted(s)),
         (Reason.COOLDOWN, "The last scale-in is too recent.", _cooling(s)),

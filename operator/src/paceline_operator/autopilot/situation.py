@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import median_high
+from statistics import median_low
 
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
 from paceline_operator.autopilot.arbitration import Cause, Stance, stance
@@ -267,7 +267,7 @@ class Situation:
     @cached_property
     def stance(self) -> Stance:
         """What the loops may do."""
-        return stance(self.cause, ttft_violated=self.ttft_violated)
+        return stance(self.cause, ttft_violated=bool(self.late))
 
     @cached_property
     def has_traffic(self) -> bool:
@@ -284,7 +284,7 @@ class Situation:
     @cached_property
     def usual_start_s(self) -> float:
         """A cold start as most are; `cold_start_s` is the longest of the last."""
-        return median_high(self.memory.cold_starts_s or (self.cold_start_s,))
+        return median_low(self.memory.cold_starts_s or (self.cold_start_s,))
 
     @cached_property
     def young_pending(self) -> tuple[PodObservation, ...]:
@@ -331,12 +331,15 @@ class Situation:
 
     @cached_property
     def e2e_hopeless(self) -> bool:
-        """Whether an idle replica takes longer over a mean answer than answers may take."""
-        target_ms = self.e2e_target_ms
-        answers = self.plant.workload.answers
-        if target_ms is None or not self.decoding_known or answers < ENOUGH_SAMPLES:
+        """Whether answers are late, and a mean one alone takes longer than nearly all may.
+
+        Of a median that would prove nothing: half of the answers are shorter.
+        """
+        target_ms, share = self.e2e_target_ms, _binding_share(self.policy, SloMetric.E2E)
+        is_known = self.decoding_known and self.plant.workload.answers >= ENOUGH_SAMPLES
+        if target_ms is None or share < _TAIL / 100 or not is_known:
             return False
-        return alone_e2e_ms(self.plant) > target_ms
+        return alone_e2e_ms(self.plant) > target_ms and self._is_late(SloMetric.E2E)
 
     @cached_property
     def decoding_known(self) -> bool:

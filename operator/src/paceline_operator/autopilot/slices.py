@@ -83,14 +83,17 @@ def _received(window: Window, part: Window, share: float) -> Window:
 
 def _compact(window: Window) -> Window:
     """The same in less memory: slices are what an operator of many fleets holds most of."""
+    steps = {kind: moments for kind, moments in window.steps.items() if moments.count}
+    counters = {role: count for role, count in window.counters.items() if count}
     histograms, batch = _compacted(window.histograms), _compacted(window.batch)
-    return replace(window, histograms=histograms, batch=batch)
+    return replace(window, steps=steps, counters=counters, histograms=histograms, batch=batch)
 
 
 def _compacted(histograms: Mapping[Latency, Histogram]) -> dict[Latency, Histogram]:
     return {
         role: Histogram(found.edges, tuple(map(_shared, found.counts)), found.total)
         for role, found in histograms.items()
+        if any(found.counts)
     }
 
 

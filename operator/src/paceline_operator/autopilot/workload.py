@@ -7,8 +7,16 @@ from math import sqrt
 
 from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.memory import Memory, Shape
-from paceline_operator.autopilot.window import Counter, Latency, StepClass, Window
+from paceline_operator.autopilot.window import (
+    INTERACTIVE,
+    Counter,
+    Histogram,
+    Latency,
+    StepClass,
+    Window,
+)
 
+_BATCH = "batch"
 _Z95 = 1.645
 _LOAD_WINDOW_S = 60.0
 _SHAPE_WINDOW_S = 300.0
@@ -35,7 +43,7 @@ class Workload:
         prompt_p99: Its 99th percentile, 0 where nobody knows.
         prompt_cv2: Variance over squared mean.
         output_mean: Tokens of an answer.
-        answers: Answers that ended behind it.
+        answers: Answers that ended behind it; 0 where those of a batch tier are among them.
         hit_rate: Share of prompt tokens found in the prefix cache.
         rows_p95: Decoding sequences of a step.
         kv_p95: Resident KV tokens of a step.
@@ -85,7 +93,7 @@ def observe(fleet: FleetObservation) -> Workload:
         prompt_p99=_quantile(shape, 0.99, mean),
         prompt_cv2=prompts.squared_variation,
         output_mean=_output_mean(shape, usual),
-        answers=shape.histogram(Latency.GENERATION_TOKENS).samples,
+        answers=_answers(shape),
         hit_rate=_hit_rate(shape),
         rows_p95=max(1.0, decoding.mean("d") + _Z95 * decoding.spread("d")),
         kv_p95=decoding.mean("k") + _Z95 * decoding.spread("k"),
@@ -168,10 +176,22 @@ def _differs(lately: Window, usual: Window) -> bool:
     if requests < _LEAST_REQUESTS:
         return False
     mean = _prompt_mean(usual)
-    spread = mean * sqrt(usual.histogram(Latency.PROMPT_TOKENS).squared_variation / requests)
+    spread = mean * sqrt(_prompts(usual).squared_variation / requests)
     if abs(_prompt_mean(lately) - mean) > _CHANGED_SIGMAS * spread > 0.0:
         return True
     return _found_less(_hit_rate(lately) - _hit_rate(usual), requests)
+
+
+def _prompts(window: Window) -> Histogram:
+    """Of both tiers, as their mean is."""
+    own, others = (window.histogram(Latency.PROMPT_TOKENS, tier) for tier in (INTERACTIVE, _BATCH))
+    return own + others
+
+
+def _answers(window: Window) -> float:
+    if window.count(Counter.BATCH_TOKENS_RECEIVED):
+        return 0.0
+    return window.histogram(Latency.GENERATION_TOKENS).samples
 
 
 def _prompt_mean(window: Window) -> float:

@@ -24,6 +24,7 @@ from paceline_operator.kube.errors import (
     KubeError,
     LeaseLostError,
     NotFoundError,
+    UnauthorizedError,
     UnavailableError,
 )
 from paceline_operator.kube.resource import LEASE
@@ -160,6 +161,8 @@ class LeaderLease:
 
     def _remedy(self, error: KubeError) -> str:
         where = f"namespace {self._terms.namespace}"
+        if isinstance(error, UnauthorizedError):
+            return "give the operator's service account a token that the server takes"
         if isinstance(error, ForbiddenError):
             return f"grant get, create and update of leases (coordination.k8s.io) in {where}"
         if isinstance(error, NotFoundError):

@@ -71,8 +71,8 @@ _CLASSES = {step_class.value: step_class for step_class in StepClass}
 class Totals:
     """Counters since the engine started; histogram counts are per bucket.
 
-    `batch` has the batch tier's latencies that objectives are about; in `histograms` those are
-    of the interactive tier alone, and all others of both.
+    `batch` has the batch tier's latencies that objectives are about, and its prompts' length; in
+    `histograms` those are of the interactive tier alone, and all others of both.
     """
 
     counters: Mapping[Counter, float] = field(default_factory=dict)

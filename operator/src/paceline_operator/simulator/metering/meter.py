@@ -31,7 +31,7 @@ from paceline_operator.simulator.scoring.outcome import COMPLETED, FAILED
 from paceline_operator.simulator.sink import Served
 
 BY_TIER = (Latency.TTFT, Latency.ITL, Latency.TPOT, Latency.E2E, Latency.PROMPT_TOKENS)
-"""Latencies that objectives are about: told by tier."""
+"""What is told by tier: latencies that objectives are about, and how long prompts are."""
 NO_LOAD = frozenset({"draining", "not_ready", "bodies", "never_fits"})
 """Refusals that are neither load nor samples: another replica serves it, or none ever can."""
 
