@@ -74,10 +74,9 @@ def measure_lately(objective: Objective, fleet: FleetObservation) -> SloMeasurem
     last_s = _last_sample_s(objective, fleet)
     while True:
         found = replace(measure(objective, _until_now(fleet, length_s)), measured_at_s=last_s)
-        longest = max(LONGEST_WINDOW_S, float(objective.window_s))
-        if not found.samples or found.samples >= ENOUGH_SAMPLES or length_s >= longest:
+        if not found.samples or found.samples >= ENOUGH_SAMPLES or length_s >= LONGEST_WINDOW_S:
             return found
-        length_s = min(2 * length_s, longest)
+        length_s = min(2 * length_s, LONGEST_WINDOW_S)
 
 
 def _until_now(fleet: FleetObservation, length_s: float) -> Window:
