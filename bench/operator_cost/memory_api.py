@@ -164,7 +164,8 @@ class MemoryApi(KubeClient):
 
     def _pod(self, deployment: Object) -> Object:
         name = f"{deployment['metadata']['name']}-5d8f9c7b6-{self._version:x}"
-        template = copy.deepcopy(deployment["spec"]["template"])
+        # Shared: what a server keeps is no part of the operator.
+        template = deployment["spec"]["template"]
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": True, "uid": "r",
                  "name": f"{deployment['metadata']['name']}-5d8f9c7b6"}  # fmt: skip
         now = _moment(self._clock())

@@ -89,7 +89,7 @@ def serve(
 def figures(served: Served, report: Report) -> Part:
     """What the judged part came to, and what the simulator says of it."""
     spec = prediction.read_spec(FLEET)
-    cold_start_s = _cold_start_s(spec, served)
+    cold_start_s, idle_s = _cold_start_s(spec, served), _idle_s(served)
     predicted: list[Figures] = []
 
     def predict() -> str:
@@ -98,16 +98,18 @@ def figures(served: Served, report: Report) -> Part:
                 spec,
                 plan_of(served.stages).requests,
                 cold_start_s=cold_start_s,
+                idle_s=idle_s,
                 until_s=served.stages.judged_s,
             )
         )
-        return f"with a cold start of {cold_start_s:.1f} s, as measured"
+        return f"with a cold start of {cold_start_s:.1f} s, {idle_s:.0f} s idle first, as measured"
 
     report.step("prediction", predict)
     return Part(
         seen=_seen(spec, served),
         predicted=predicted[0],
         cold_start_s=cold_start_s,
+        idle_s=idle_s,
         host_cpu=served.observer.busy(*served.judged_s),
         lag_ms=served.log.lag_ms,
     )
@@ -190,3 +192,14 @@ def _cold_start_s(spec: InferenceServiceSpec, served: Served) -> float:
     made = [pod for pod in served.observer.pods.values() if begun_s <= pod.created_s < ends_s]
     known = [pod.cold_start_s for pod in made if pod.cold_start_s is not None]
     return statistics.median(known) if known else (spec.engine.device.load_seconds or 0) + STARTED_S
+
+
+def _idle_s(served: Served) -> float:
+    """From the last of the first pods ready to the first request."""
+    begun_s, _ = served.judged_s
+    ready_s = [
+        pod.ready_s
+        for pod in served.observer.pods.values()
+        if pod.ready_s is not None and pod.ready_s <= begun_s
+    ]
+    return begun_s - max(ready_s, default=begun_s)

@@ -40,9 +40,11 @@ def fleet(spec: InferenceServiceSpec, cold_start_s: float) -> FleetConfig:
     return fleet_config(spec, engine_facts(spec, said, None, longest))
 
 
-def requests_of(planned: Iterable[PlannedRequest]) -> Iterator[Request]:
-    """The plan in the simulator's form; prompts share nothing."""
-    return (Request(each.offset_s, each.prompt_tokens, each.max_tokens) for each in planned)
+def requests_of(planned: Iterable[PlannedRequest], idle_s: float) -> Iterator[Request]:
+    """The plan in the simulator's form, begun after `idle_s`; prompts share nothing."""
+    return (
+        Request(idle_s + each.offset_s, each.prompt_tokens, each.max_tokens) for each in planned
+    )
 
 
 def predict(
@@ -50,6 +52,7 @@ def predict(
     planned: Sequence[PlannedRequest],
     *,
     cold_start_s: float,
+    idle_s: float,
     until_s: float,
 ) -> Figures:
     """Simulates a load on a fleet that the operator's control law steers.
@@ -58,30 +61,33 @@ def predict(
         spec: Of the fleet.
         planned: The load; beyond `until_s` it goes on, as it does on the cluster.
         cold_start_s: From a pod made to one that is ready.
-        until_s: End of the time that is judged.
+        idle_s: How long the fleet is ready before the load begins. A law that has seen itself
+            without load waits for another moment of its loops than one that begins with it.
+        until_s: End of the time that is judged, from when the load begins.
     """
     policy = policy_from_spec(spec)
     result = simulate(
-        requests_of(planned),
+        requests_of(planned, idle_s),
         fleet(spec, cold_start_s),
         AutopilotController(policy),
         generator=random.Random(SEED),
-        until_s=until_s + SETTLE_S,
+        until_s=idle_s + until_s + SETTLE_S,
     )
-    return figures_of(result, policy, until_s)
+    return figures_of(result, policy, (idle_s, idle_s + until_s))
 
 
-def figures_of(result: Result, policy: Policy, until_s: float) -> Figures:
-    """The figures of what was sent, and paid for, before `until_s`."""
+def figures_of(result: Result, policy: Policy, span_s: tuple[float, float]) -> Figures:
+    """The figures of what was sent, and paid for, between two times."""
+    from_s, until_s = span_s
     judged = [outcome for outcome in result.outcomes if outcome.arrival_s < until_s]
     yardstick = Yardstick(policy.objectives)
     good = overall(judged, yardstick.goodput)
-    ready = [sample.ready for sample in result.samples if sample.time_s < until_s]
+    ready = [sample.ready for sample in result.samples if from_s <= sample.time_s < until_s]
     return Figures(
         ttft=_share(judged, yardstick, policy.of_metric(SloMetric.TTFT)[0]),
         itl=_share(judged, yardstick, policy.of_metric(SloMetric.ITL)[0]),
         goodput=Share(good.good, good.total),
-        replica_hours=replica_hours([(s.time_s, s.existing) for s in result.samples], 0.0, until_s),
+        replica_hours=replica_hours([(s.time_s, s.existing) for s in result.samples], *span_s),
         replicas_least=min(ready, default=0),
         replicas_most=max(ready, default=0),
     )

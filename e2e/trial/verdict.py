@@ -21,6 +21,7 @@ class Part:
         seen: As it was.
         predicted: As the simulator had it.
         cold_start_s: Of replicas added in it, which the prediction took over.
+        idle_s: How long the fleet was ready before the load began; taken over alike.
         host_cpu: Busy share of the machine.
         lag_ms: 99th percentile of how late requests left.
     """
@@ -28,6 +29,7 @@ class Part:
     seen: Figures
     predicted: Figures
     cold_start_s: float
+    idle_s: float
     host_cpu: float
     lag_ms: float
 

@@ -27,9 +27,16 @@ from paceline_engine.server.slo import SloBoard
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.api.v1alpha1 import Tier as ObjectiveTier
 from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.window import Counter, Latency, StepClass
+from paceline_operator.autopilot.window import Counter, Latency, StepClass, Window, merge
 from paceline_operator.metrics import names
-from paceline_operator.metrics.exposition import HISTOGRAMS, Exposition, Totals, parse
+from paceline_operator.metrics.exposition import (
+    COUNTERS,
+    HISTOGRAMS,
+    UNREAD,
+    Exposition,
+    Totals,
+    parse,
+)
 from paceline_operator.metrics.increase import increase
 from paceline_operator.simulator import profiles
 from paceline_operator.simulator.metering.edges import EDGES
@@ -156,6 +163,11 @@ class RealServer:
 
     def read(self) -> Exposition:
         return parse(self.metrics.render().decode())
+
+    def total(self, name: str) -> float:
+        """Sum of a name's samples, over all labels."""
+        families = self.metrics.registry.collect()
+        return sum(each.value for found in families for each in found.samples if each.name == name)
 
     def goodput(self, tier: str) -> tuple[float | None, ...]:
         return tuple(
@@ -350,7 +362,8 @@ def same(made: object, real: object) -> None:
     assert made == pytest.approx(real, rel=1e-9, abs=1e-9)
 
 
-def compare(worlds: BothWorlds, real: Totals) -> None:
+def compare(worlds: BothWorlds, real: Totals) -> Window:
+    """Hold what the operator reads of both against each other; returns the meter's."""
     made = worlds.made.take(worlds.time.now_s)
     same(_counted(made.counters), _counted(real.counters))
     # The meter counts every refusal, the operator reads those that objectives count as missed.
@@ -359,31 +372,47 @@ def compare(worlds: BothWorlds, real: Totals) -> None:
     worlds.refused = worlds.refused_for_want = 0
     for found, wanted in ((made.histograms, real.histograms), (made.batch, real.batch)):
         filled = {latency: h for latency, h in wanted.items() if h.samples}
-        assert {k: (h.edges, h.counts) for k, h in found.items()} == {
+        read = {latency: h for latency, h in found.items() if latency not in UNREAD}
+        assert {k: (h.edges, h.counts) for k, h in read.items()} == {
             k: (h.edges, h.counts) for k, h in filled.items()
         }
-        same({k: h.total for k, h in found.items()}, {k: h.total for k, h in filled.items()})
+        same({k: h.total for k, h in read.items()}, {k: h.total for k, h in filled.items()})
     filled = {kind: sums.sums for kind, sums in real.steps.items() if sums.count}
     assert made.steps.keys() == filled.keys()
     for kind, sums in filled.items():
         assert made.steps[kind].sums == pytest.approx(sums, rel=1e-9, abs=1e-3)
     assert made.slo == real.slo
+    return made
+
+
+def compare_unread(worlds: BothWorlds, made: Window) -> None:
+    """The same of what engines tell beside that, from the beginning."""
+    for name, counter in COUNTERS.items():
+        if counter in UNREAD:
+            same(made.count(counter), worlds.real.total(name))
+    for name, latency in HISTOGRAMS.items():
+        if latency in UNREAD:
+            found = made.histogram(latency)
+            same(found.samples, worlds.real.total(f"{name}_count"))
+            same(found.total, worlds.real.total(f"{name}_sum"))
 
 
 def _counted(counters: Mapping[Counter, float]) -> dict[Counter, float]:
-    return {k: v for k, v in counters.items() if v and k is not Counter.REQUESTS_REJECTED}
+    apart = {Counter.REQUESTS_REJECTED, *UNREAD}
+    return {k: v for k, v in counters.items() if v and k not in apart}
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_windows_and_goodput_are_those_of_the_real_server(seed: int) -> None:
     worlds = BothWorlds(seed)
-    before = worlds.real.read()
+    before, windows = worlds.real.read(), []
     for _ in range(5):
         for _ in range(worlds.draw.randrange(150)):
             worlds.act()
         after = worlds.real.read()
-        compare(worlds, increase(before, after))
+        windows.append(compare(worlds, increase(before, after)))
         before = after
+    compare_unread(worlds, merge(windows))
     for tier in ("interactive", "batch"):
         found = worlds.made.goodput(tier)
         assert (found.good, found.bad) == worlds.real.goodput(tier)

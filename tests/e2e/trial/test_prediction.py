@@ -32,7 +32,7 @@ def test_the_same_load_gives_the_same_figures_and_scales_out() -> None:
     spec = prediction.read_spec(part.FLEET)
     planned = plan_of(SHORT).requests
     first, second = (
-        prediction.predict(spec, planned, cold_start_s=13.0, until_s=SHORT.judged_s)
+        prediction.predict(spec, planned, cold_start_s=13.0, idle_s=20.0, until_s=SHORT.judged_s)
         for _ in range(2)
     )
     assert first == second
@@ -40,16 +40,30 @@ def test_the_same_load_gives_the_same_figures_and_scales_out() -> None:
     assert first.replicas_least == 2 < first.replicas_most
 
 
-def test_a_fleet_without_pressure_keeps_its_least_replicas() -> None:
+def test_what_a_fleet_costs_before_the_load_is_not_counted() -> None:
     spec = prediction.read_spec(part.FLEET)
     chance = random.Random(1)
-    planned = [
+    found = [
+        prediction.predict(spec, calm(chance), cold_start_s=13.0, idle_s=idle_s, until_s=120.0)
+        for idle_s in (0.0, 45.0)
+    ]
+    assert [each.replica_hours * 3600 for each in found] == [2 * 120.0] * 2
+    assert [each.goodput.total for each in found] == [60, 60]
+
+
+def test_a_fleet_without_pressure_keeps_its_least_replicas() -> None:
+    spec = prediction.read_spec(part.FLEET)
+    planned = calm(random.Random(1))
+    figures = prediction.predict(spec, planned, cold_start_s=13.0, idle_s=20.0, until_s=120.0)
+    assert figures.goodput.percent == 100.0
+    assert figures.replica_hours * 3600 == 2 * 120.0
+
+
+def calm(chance: random.Random) -> list[PlannedRequest]:
+    return [
         PlannedRequest(
             number=number, offset_s=2.0 * number + chance.random(), phase="calm", kind="chat",
             prompt_tokens=800, max_tokens=20, streamed=True,
         )
         for number in range(60)
     ]  # fmt: skip
-    figures = prediction.predict(spec, planned, cold_start_s=13.0, until_s=120.0)
-    assert figures.goodput.percent == 100.0
-    assert figures.replica_hours * 3600 == 2 * 120.0

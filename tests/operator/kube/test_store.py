@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from paceline_operator.domain.compute import granted
 from paceline_operator.domain.names import LABEL_SERVICE
 from paceline_operator.kube.resource import DEPLOYMENT, POD
 from paceline_operator.kube.store import Store
@@ -101,3 +102,17 @@ def test_only_deployments_keep_managed_fields() -> None:
     assert deployment is not None
     assert "managedFields" not in pod["metadata"]
     assert "managedFields" in deployment["metadata"]
+
+
+def test_of_a_pod_s_specification_only_what_it_asks_for_is_kept() -> None:
+    store, made = Store(), item("a", 1)
+    asked = {"requests": {"cpu": "2"}}
+    engine = {"name": "engine", "image": "engine:1", "resources": asked, "env": [{"name": "x"}]}
+    made["spec"] = {"containers": [engine, {"name": "other", "image": "i"}], "volumes": [{}]}
+    store.put(POD, made)
+    kept = store.get(POD, "d", "a")
+    assert kept is not None
+    assert kept["spec"] == {
+        "containers": [{"name": "engine", "resources": asked}, {"name": "other"}]
+    }
+    assert (granted(kept), granted(made)) == ("requests.cpu=2", "requests.cpu=2")

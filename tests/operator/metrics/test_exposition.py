@@ -15,7 +15,7 @@ from paceline_operator.autopilot.window import (
 )
 from paceline_operator.metrics import names
 from paceline_operator.metrics.errors import ScrapeError
-from paceline_operator.metrics.exposition import collect, parse
+from paceline_operator.metrics.exposition import UNREAD, collect, parse
 from paceline_operator.metrics.names import MODEL, Family, Kind
 from tests.operator.metrics.text import EngineText
 
@@ -34,8 +34,8 @@ def test_reads_what_an_engine_renders() -> None:
     assert ttft.edges[-1] == float("inf")
     assert set(seen.totals.steps) == set(StepClass)
     assert seen.totals.slo[slo_key("ttft", "TTFT", 500)].total == 0
-    assert set(seen.totals.histograms) == set(Latency)
-    assert set(seen.totals.counters) == set(Counter) - {Counter.BATCH_TOKENS_RECEIVED}
+    assert set(seen.totals.histograms) == set(Latency) - UNREAD
+    assert set(seen.totals.counters) == set(Counter) - UNREAD - {Counter.BATCH_TOKENS_RECEIVED}
 
 
 def test_offered_is_what_the_interactive_tier_received() -> None:
@@ -111,8 +111,8 @@ def test_latencies_of_the_tiers_stay_apart_and_their_load_adds_up() -> None:
     text = EngineText()
     text.observe(names.TTFT, 0.05)
     text.observe(names.TTFT, 0.7, 0.7, tier="batch")
-    text.observe(names.QUEUE, 0.05)
-    text.observe(names.QUEUE, 0.7, tier="batch")
+    text.observe(names.GENERATION_TOKENS_HIST, 0.05)
+    text.observe(names.GENERATION_TOKENS_HIST, 0.7, tier="batch")
     text.add(names.REQUESTS_RECEIVED, 2)
     text.add(names.REQUESTS_RECEIVED, 5, tier="batch")
     text.gauge(names.WAITING_TOKENS, 30)
@@ -120,8 +120,8 @@ def test_latencies_of_the_tiers_stay_apart_and_their_load_adds_up() -> None:
     seen = parse(text.render())
     assert seen.totals.histograms[Latency.TTFT].counts == (1, 0, 0, 0)
     assert seen.totals.batch[Latency.TTFT].counts == (0, 0, 2, 0)
-    assert seen.totals.histograms[Latency.QUEUE].counts == (1, 0, 1, 0)
-    assert Latency.QUEUE not in seen.totals.batch
+    assert seen.totals.histograms[Latency.GENERATION_TOKENS].counts == (1, 0, 1, 0)
+    assert Latency.GENERATION_TOKENS not in seen.totals.batch
     assert seen.totals.counters[Counter.REQUESTS_RECEIVED] == 7
     assert seen.gauge(names.WAITING_TOKENS) == 430
     assert seen.gauge(names.WAITING_TOKENS, "interactive") == 30
@@ -169,3 +169,14 @@ def test_a_kind_of_step_of_a_newer_engine_is_passed_over() -> None:
     text.add(names.STEP_MOMENTS, 4, term="n", **{"class": "speculative"})
     text.add(names.STEP_MOMENTS, 2, term="n", **{"class": "mixed"})
     assert set(parse(text.render()).totals.steps) == {StepClass.MIXED}
+
+
+def test_what_no_loop_looks_at_is_passed_over() -> None:
+    text = EngineText()
+    text.observe(names.QUEUE, 0.05)
+    text.observe(names.STEP_DURATION, 0.05)
+    text.add(names.PREEMPTIONS, 2)
+    text.add(names.REQUESTS_RECEIVED, 2)
+    text.gauge(names.WAITING_TOKENS, 30)
+    totals = parse(text.render()).totals
+    assert (set(totals.histograms), set(totals.counters)) == (set(), {Counter.REQUESTS_RECEIVED})

@@ -327,9 +327,9 @@ async def test_what_an_engine_begins_to_report_counts_from_nothing(
     made, where = server
     scraper = Scraper(PrometheusSource(session, where))
     one, two = engine(10), engine(10)
-    two.add(names.PREEMPTIONS, 3)
+    two.add(names.STEPS_AT_BUDGET, 3)
     made.body = matrix(series(one, 98.0, pod="chat-a"))
     await scraper.scrape([A], 100.0)
     made.body = matrix(series(one, 98.0, pod="chat-a"), series(two, 103.0, pod="chat-a"))
     (cut,) = (await scraper.scrape([A], 105.0)).slices
-    assert cut.count(Counter.PREEMPTIONS) == 3
+    assert cut.count(Counter.STEPS_AT_BUDGET) == 3

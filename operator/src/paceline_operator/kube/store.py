@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from paceline_operator.domain.field_set import is_own
 from paceline_operator.domain.names import LABEL_SERVICE
 from paceline_operator.kube.client import Object
-from paceline_operator.kube.resource import CHILDREN, DEPLOYMENT, Resource
+from paceline_operator.kube.resource import CHILDREN, DEPLOYMENT, POD, Resource
 
 Key = tuple[str, str]
 MAX_GONE = 4096
@@ -130,15 +130,27 @@ def owner_key(item: Object) -> Key | None:
 
 
 def _trimmed(kind: Resource, item: Object) -> Object:
+    """The object without what no pass reads; there are thousands of them."""
+    light = item if kind != POD else {**item, "spec": _asked(item.get("spec") or {})}
     # Managed fields weigh as much as the object; only a Deployment's tell who wrote replicas,
     # our own what has been taken from us, and the names of others by whom.
     fields = item["metadata"].get("managedFields")
     if kind == DEPLOYMENT or fields is None:
-        return item
+        return light
     own = [
         each if is_own(each) else {k: v for k, v in each.items() if k != "fieldsV1"}
         for each in fields
         if kind in CHILDREN
     ]
     metadata = {k: v for k, v in item["metadata"].items() if k != "managedFields"}
-    return {**item, "metadata": {**metadata, **({"managedFields": own} if own else {})}}
+    return {**light, "metadata": {**metadata, **({"managedFields": own} if own else {})}}
+
+
+def _asked(spec: Object) -> Object:
+    """Of a pod's specification, what its containers ask for: all else is the Deployment's."""
+    kept = ("name", "resources")
+    return {
+        "containers": [
+            {key: each[key] for key in kept if key in each} for each in spec.get("containers") or ()
+        ]
+    }

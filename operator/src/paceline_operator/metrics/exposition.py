@@ -50,6 +50,16 @@ HISTOGRAMS = {
     names.PROMPT_TOKENS_HIST.full_name: Latency.PROMPT_TOKENS,
     names.GENERATION_TOKENS_HIST.full_name: Latency.GENERATION_TOKENS,
 }
+UNREAD = frozenset(
+    {
+        Counter.PROMPT_TOKENS,
+        Counter.PREEMPTIONS,
+        Counter.BUSY_SECONDS,
+        Latency.QUEUE,
+        Latency.STEP,
+    }
+)
+"""What engines tell and no loop looks at: it is passed over, or it would be kept of every pod."""
 JUDGED = frozenset({Latency.TTFT, Latency.ITL, Latency.TPOT, Latency.E2E})
 _BY_TIER = JUDGED | {Latency.PROMPT_TOKENS}
 """What is kept of each tier by itself: the longest prompts of a batch make no first token late."""
@@ -234,7 +244,11 @@ def _histogram(cumulative: Mapping[str, float], total: float) -> Histogram:
     edges = _edges(tuple(cumulative))
     ordered = [cumulative[text] for text in edges.texts]
     steps = (high - low for low, high in pairwise(ordered))
-    return Histogram(edges.values, (ordered[0], *steps), total)
+    return Histogram(edges.values, (_kept(ordered[0]), *map(_kept, steps)), total)
+
+
+def _kept(count: float) -> float:
+    return _SMALL.get(count, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,12 +268,16 @@ def _edges(texts: tuple[str, ...]) -> _Edges:
     return _Edges(tuple(value for value, _ in found), tuple(text for _, text in found))
 
 
+_SMALL = {float(count): float(count) for count in range(256)}
+"""Most buckets hold next to nothing: such counts are kept once, not for each bucket of each pod."""
+_READ_COUNTERS = {name: role for name, role in COUNTERS.items() if role not in UNREAD}
+_READ_HISTOGRAMS = {name: role for name, role in HISTOGRAMS.items() if role not in UNREAD}
 _Add = Callable[[_Collected, Any, Mapping[str, str], float], None]
 _PLACES: Mapping[str, tuple[_Add, object]] = {
-    **{name: (_Collected.add_counter, role) for name, role in COUNTERS.items()},
+    **{name: (_Collected.add_counter, role) for name, role in _READ_COUNTERS.items()},
     names.REJECTED.full_name: (_Collected.add_refused, Counter.REQUESTS_REJECTED),
-    **{f"{name}_bucket": (_Collected.add_bucket, role) for name, role in HISTOGRAMS.items()},
-    **{f"{name}_sum": (_Collected.add_sum, role) for name, role in HISTOGRAMS.items()},
+    **{f"{name}_bucket": (_Collected.add_bucket, role) for name, role in _READ_HISTOGRAMS.items()},
+    **{f"{name}_sum": (_Collected.add_sum, role) for name, role in _READ_HISTOGRAMS.items()},
     **{name: (_Collected.add_gauge, name) for name in _GAUGES},
     names.STEP_MOMENTS.full_name: (_Collected.add_moment, None),
     names.SLO_SAMPLES.full_name: (_Collected.add_slo, None),
