@@ -31,6 +31,7 @@ from tests.support.service import condition, replicas, status, versions
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(360)]
 
+LOOPS = 2
 LAW = "--step-coefficients=base_ms=5,per_token_ms=0.01"
 SPEC: dict[str, Any] = {
     "engine": {
@@ -112,9 +113,10 @@ def test_push_acknowledge_and_drain(
         operator.eventually(lambda: tunables_file(rest, name)["revision"] == 1)
 
         # One replica less: the least loaded pod is drained, and nothing is cut.
-        streams = [pods[0].stream(2400), pods[0].stream(2400), pods[1].stream(1600)]
-        before = passes(operator)
-        operator.eventually(lambda: passes(operator) >= before + 2)  # has seen the load
+        streams = [pods[0].stream(5000), pods[0].stream(5000), pods[1].stream(4600)]
+        before = decisions(operator, name)
+        # A round of readings may have begun before the load did: the one after it has seen it.
+        operator.eventually(lambda: decisions(operator, name) >= before + 2 * LOOPS)
         rest.call("PATCH", f"{COLLECTION}/{name}", {"spec": {"replicas": 1}}, MERGE)
         victim = operator.eventually(lambda: draining(rest))
         assert victim
@@ -268,6 +270,16 @@ def passes(operator: OperatorProcess) -> float:
     _, text = operator.get("/metrics")
     lines = (line for line in text.splitlines() if line.startswith("paceline_operator_ticks_total"))
     return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
+def decisions(operator: OperatorProcess, name: str) -> float:
+    """Decisions on an object so far, holds included: each loop makes one of every new reading."""
+    _, text = operator.get("/metrics")
+    return sum(
+        float(line.rpartition(" ")[2])
+        for line in text.splitlines()
+        if line.startswith("paceline_operator_decisions_total") and f'name="{name}"' in line
+    )
 
 
 def draining(rest: Rest) -> dict[str, Any] | None:

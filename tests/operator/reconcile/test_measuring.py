@@ -155,3 +155,19 @@ async def test_workers_go_on_with_all_objects_while_the_source_hangs(
     finally:
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("measured_ago_s", "due_s"),
+    [
+        pytest.param(0.0, 5.0, id="just measured"),
+        pytest.param(3.0, 2.0, id="an event, or an interval that was shorter then"),
+        pytest.param(7.0, 5.0, id="a round is under way"),
+        pytest.param(float("inf"), 5.0, id="never measured"),
+        pytest.param(-60.0, 5.0, id="a clock that was ahead"),
+    ],
+)
+def test_no_pass_leaves_a_round_out(ctx: Context, measured_ago_s: float, due_s: float) -> None:
+    session = ctx.session(KEY)
+    session.scraped_at_s = NOW_S - measured_ago_s
+    assert measuring.due_in(ctx, session, NOW_S) == due_s

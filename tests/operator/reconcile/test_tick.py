@@ -344,3 +344,12 @@ async def test_a_new_generation_keeps_the_record_of_recommendations(
         await passes.tick(ctx, KEY)
     assert asked[0].replica_at_s == NOW_S - 15
     assert asked[0].knob_at_s == NOW_S - 10
+
+
+async def test_a_pass_between_two_rounds_comes_back_for_the_next(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context
+) -> None:
+    gathers(monkeypatch, ctx, changing(spec=spec(**OFF, replicas=2)))
+    await passes.tick(ctx, KEY)
+    ctx.session(KEY).scraped_at_s = NOW_S - 3.0
+    assert await passes.tick(ctx, KEY) == 2.0

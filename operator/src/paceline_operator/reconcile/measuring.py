@@ -25,6 +25,17 @@ def is_due(ctx: Context, session: Session, now_s: float) -> bool:
     return session.round is None and waited_s >= ctx.source.interval_s - 0.05
 
 
+def due_in(ctx: Context, session: Session, now_s: float) -> float:
+    """Time until a round is to begin, whatever has called for the pass that ends now.
+
+    An interval that was stretched meanwhile, or an event, makes passes that are early for it: a
+    whole interval from there would be a round left out.
+    """
+    interval_s = ctx.source.interval_s
+    left_s = session.scraped_at_s + interval_s - now_s
+    return left_s if 0.0 < left_s < interval_s else interval_s
+
+
 def begin(session: Session, targets: Sequence[Target], now_s: float) -> None:
     """A round over these pods."""
     session.round = asyncio.create_task(_round(session, targets, now_s))

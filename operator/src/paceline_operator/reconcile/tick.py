@@ -29,7 +29,15 @@ from paceline_operator.kube.event import Note
 from paceline_operator.kube.resource import DEPLOYMENT, INFERENCE_SERVICE
 from paceline_operator.kube.store import Key
 from paceline_operator.metrics import STALE_AFTER_INTERVALS
-from paceline_operator.reconcile import children, consult, knobs, push, rendering, replica_moves
+from paceline_operator.reconcile import (
+    children,
+    consult,
+    knobs,
+    measuring,
+    push,
+    rendering,
+    replica_moves,
+)
 from paceline_operator.reconcile.admin_secret import MISSING_RIGHT
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.decide import Plan, decide, discarded
@@ -365,4 +373,6 @@ def _delay(ctx: Context, session: Session, seen: Observed, plan: Plan) -> float:
         or (moves.waiting and seen.drains)
     ):
         return FAST_S
-    return ctx.source.interval_s if any(not pod.finished for pod in seen.pods) else IDLE_S
+    if all(pod.finished for pod in seen.pods):
+        return IDLE_S
+    return measuring.due_in(ctx, session, seen.now_s)
