@@ -42,10 +42,10 @@ def main() -> int:
     """Runs, reports, ends with the last line; 0 where every bar held."""
     args = _arguments()
     try:
-        cases = [c for c in loads(args.traces) if not args.only or c.name in args.only]
+        cases = _chosen(loads(args.traces), args)
         tunings = load_tunings()
         ledger = CellLedger(args.results / LEDGER) if args.full or args.tune else None
-    except (TraceError, TuningError, LedgerError) as error:
+    except (TraceError, TuningError, LedgerError, ChoiceError) as error:
         print(f"conformance: {error}", file=sys.stderr)
         return 2
     try:
@@ -54,6 +54,26 @@ def main() -> int:
     finally:
         if ledger is not None:
             ledger.save()
+
+
+class ChoiceError(ValueError):
+    """What was asked for is no load, or none that is run."""
+
+
+def _chosen(cases: Sequence[LoadCase], args: argparse.Namespace) -> list[LoadCase]:
+    """The loads to run.
+
+    Raises:
+        ChoiceError: Nothing would be run, and nothing missed.
+    """
+    for name in args.only or ():
+        known = next((case for case in cases if case.name == name), None)
+        if known is None:
+            there_are = ", ".join(case.name for case in cases)
+            raise ChoiceError(f"--only {name}: no such load; there are {there_are}")
+        if not (args.full or matrix.is_quick(known)):
+            raise ChoiceError(f"--only {name}: not in the quick list; add --full")
+    return [case for case in cases if not args.only or case.name in args.only]
 
 
 def _run(
@@ -105,8 +125,7 @@ def _with_tunings(
 
 
 def _to_tune(args: argparse.Namespace, case: LoadCase, tunings: Mapping[str, Tuning]) -> bool:
-    wanted = case.name in matrix.QUICK_LOADS or case.trace is not None or args.full
-    return wanted and (args.tune or case.name not in tunings)
+    return (args.full or matrix.is_quick(case)) and (args.tune or case.name not in tunings)
 
 
 def _report(

@@ -89,6 +89,12 @@ def starts_tuned(policy: str) -> bool:
     }  # fmt: skip
 
 
+def first_replicas(policy: str, tuning: Tuning) -> int:
+    """Ready when the load begins: a fleet that nobody scales is there as it stays."""
+    fixed = {bars.STATIC_PEAK: tuning.peak_replicas, STATIC_MEAN: tuning.mean_replicas}
+    return fixed.get(policy, tuning.first_replicas)
+
+
 def controller(policy: str, setting: int | None, contest: Contest) -> Controller:
     """A new one.
 

@@ -49,6 +49,11 @@ def quick(cases: Sequence[LoadCase], tunings: Tunings) -> list[Cell]:
     return cells[:MOST_QUICK]
 
 
+def is_quick(case: LoadCase) -> bool:
+    """Whether the quick list has a load."""
+    return case.name in QUICK_LOADS or case.trace is not None
+
+
 def full(cases: Iterable[LoadCase], tunings: Tunings) -> list[Cell]:
     """Every load, cold start and seed with everybody; each baseline's sweep once."""
     cells: dict[Cell, None] = {}

@@ -10,7 +10,13 @@ from math import inf
 
 from bench.conformance.bars import ATTAINMENT, UNBOUND_ORACLE
 from bench.conformance.cell import Cell, Score
-from bench.conformance.contestants import Contest, controller, starts_tuned, step_budget
+from bench.conformance.contestants import (
+    Contest,
+    controller,
+    first_replicas,
+    starts_tuned,
+    step_budget,
+)
 from bench.conformance.load_case import ITL_NAME, TTFT_NAME, LoadCase
 from bench.conformance.tuning import Tuning
 from paceline_operator.autopilot.decision import Knob
@@ -44,7 +50,8 @@ def run_cell(cell: Cell, case: LoadCase, tuning: Tuning) -> Score:
     )
     budget = tuning.budget if starts_tuned(cell.policy) else None
     starts_s = 0.0 if cell.policy == UNBOUND_ORACLE else float(cell.cold_start_s)
-    fleet = fleet_config(case, starts_s, initial_replicas=tuning.first_replicas, budget=budget)
+    ready = first_replicas(cell.policy, tuning)
+    fleet = fleet_config(case, starts_s, initial_replicas=ready, budget=budget)
     engine = replace(fleet.engine, step_budget=step_budget(cell.policy))
     result = simulate(
         case.play(random.Random(cell.seed)),

@@ -72,8 +72,7 @@ def _fewest(case: LoadCase, tuning: Tuning, ask: Ask) -> tuple[Tuning, Score]:
 
     def score_of(replicas: int) -> Score:
         cell = Cell(load=case.name, policy=bars.STATIC_PEAK, cold_start_s=USUAL_S)
-        # The fleet begins as it stays, or its first cold start would count against it.
-        made = replace(tuning, peak_replicas=replicas, first_replicas=replicas)
+        made = replace(tuning, peak_replicas=replicas)
         return ask([cell], {case.name: made})[cell]
 
     low, high = 1, MOST_REPLICAS

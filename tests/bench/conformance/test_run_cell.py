@@ -6,7 +6,7 @@ import pytest
 
 from bench.conformance import bars
 from bench.conformance.cell import Cell
-from bench.conformance.contestants import ALL
+from bench.conformance.contestants import ALL, STATIC_MEAN, first_replicas
 from bench.conformance.run_cell import _settled, run_cell
 from bench.conformance.tuning import Tuning
 from paceline_operator.simulator.scoring.outcome import Outcome
@@ -29,6 +29,20 @@ def test_the_same_cell_gives_the_same_score() -> None:
     first, second = (run_cell(cell, tiny(), TUNING) for _ in range(2))
     assert replace(first, wall_s=0) == replace(second, wall_s=0)
     assert run_cell(replace(cell, seed=2), tiny(), TUNING).requests != first.requests
+
+
+@pytest.mark.parametrize(
+    ("policy", "replicas"), [(bars.STATIC_PEAK, 3), (STATIC_MEAN, 2), ("hpa-cpu", 1)]
+)
+def test_a_fleet_that_nobody_scales_pays_no_cold_start(policy: str, replicas: int) -> None:
+    tuning = replace(TUNING, peak_replicas=3, mean_replicas=2, first_replicas=1)
+    assert first_replicas(policy, tuning) == replicas
+    if policy != "hpa-cpu":
+        cell = Cell(load="tiny", policy=policy, cold_start_s=600)
+        score = run_cell(cell, tiny(), tuning)
+        # Nothing that was ordered during the load would have come.
+        assert score.replica_hours == pytest.approx(replicas * 120 / 3600, rel=0.1)
+        assert score.replica_moves == 0
 
 
 def test_an_objective_that_nobody_can_hold_is_missed() -> None:
