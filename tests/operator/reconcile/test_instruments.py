@@ -4,6 +4,7 @@ import pytest
 from prometheus_client import Counter, Gauge, generate_latest
 
 from paceline_operator.reconcile.instruments import Instruments
+from tests.support.tree import ROOT
 
 
 def test_a_removed_objective_leaves_no_series() -> None:
@@ -53,3 +54,10 @@ def test_a_pass_looks_through_no_other_objects_series(monkeypatch: pytest.Monkey
         shown.burns("d", "chat", {("ttft", "1h"): 1.0})
         shown.decided("d", "chat", "budget", "hold", "ObjectivesMet")
     shown.forget("d", "chat")
+
+
+def test_every_family_is_in_the_documentation() -> None:
+    page = (ROOT / "docs" / "metrics-operator.md").read_text()
+    for family in Instruments().registry.collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        assert f"| `{name}` | {family.type} |" in page

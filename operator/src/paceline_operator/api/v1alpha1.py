@@ -292,7 +292,9 @@ class EngineSpec(Model):
     batch_tokens: Annotated[BatchTokens, stored()] = BatchTokens()
     """Range of `max_num_batched_tokens`, the tokens one engine step may compute: prompt tokens
     plus one per running sequence. More serve prompts sooner; fewer keep the cadence of running
-    answers. The autopilot moves the value live, inside this range."""
+    answers. The autopilot sets the value live, inside this range: with an ITL objective and
+    `tuning.pacing: StepTime` to `max`, below which engines size each step; else as the load
+    asks for."""
     args: Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=64)] = ()
     """Further flags of the engine. They come after the operator's and so win."""
     env: Annotated[tuple[EnvVar, ...], Field(max_length=64), list_map("name")] = ()
