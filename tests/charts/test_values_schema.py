@@ -77,7 +77,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "invalid propertyName 'a-b'",  # Helm names the wrong place of a property's name
     ),
     "an interval that leaves nothing fresh": (
-        {"metrics": {"prometheus": {"intervalSeconds": 300}}},
+        {"metrics": {"prometheus": {"intervalSeconds": 31}}},
         "metrics/prometheus/intervalSeconds",
     ),
     "host paths by a text": ({"model": {"hostPath": {"enabled": "yes"}}}, "hostPath/enabled"),

@@ -108,7 +108,7 @@ def test_only_the_default_file_may_be_missing(tmp_path: Path) -> None:
         ("metrics: {prometheus: {url: prometheus}}", r"metrics\.prometheus\.url"),
         ("metrics: {prometheus: {url: 'https://u:secret@p'}}", r"metrics\.prometheus\.url"),
         ("metrics: {prometheus: {labels: {pod: a-b}}}", r"metrics\.prometheus\.labels\.pod"),
-        ("metrics: {prometheus: {intervalSeconds: 300}}", "intervalSeconds"),
+        ("metrics: {prometheus: {intervalSeconds: 31}}", "intervalSeconds"),
         ("- a", "settings"),
         ("a: [", "is not YAML"),
     ],

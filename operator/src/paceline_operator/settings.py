@@ -49,7 +49,8 @@ class PrometheusSettings(Model):
 
     # No "@": a name and a password in it would be logged.
     url: Annotated[str, Field(pattern=r"^(https?://[^\s@]+)?$")] = ""
-    interval_seconds: Annotated[float, Field(ge=1, le=60)] = 15.0
+    # Read more rarely, replicas would not be seen to be spare, nor a trial to hold.
+    interval_seconds: Annotated[float, Field(ge=1, le=30)] = 15.0
     timeout_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
     bearer_token_file: File = ""
     ca_file: File = ""

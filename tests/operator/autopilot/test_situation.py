@@ -71,7 +71,7 @@ def test_the_cause_of_missed_itl(
 )
 def test_freshness_of_a_fleet(classes: str, share: float, whole: DataClass) -> None:
     short = {"f": DataClass.FRESH, "s": DataClass.STALE, "a": DataClass.ABSENT}
-    assert classify([pod(data=short[c]) for c in classes], share) is whole
+    assert classify([short[c] for c in classes], share) is whole
 
 
 def test_the_cap_is_the_largest_budget_within_the_target() -> None:

@@ -177,6 +177,12 @@ def test_drain_that_takes_too_long_is_undone() -> None:
     assert names(moves.undo) == names(moves.expired) == ["b"]
 
 
+def test_a_drain_that_cannot_be_undone_is_tried_now_and_then() -> None:
+    pods = (pod("a"), pod("b", ready=False, draining_since_s=NOW_S - 306))
+    moves = plan(fleet(pods, 1, drain_s=300.0, retry_at_s=NOW_S + 1), NOW_S)
+    assert moves == Moves(waiting=Waiting.RETRY)
+
+
 def test_no_new_drain_before_the_retry() -> None:
     moves = plan(fleet((pod("a"), pod("b")), 1, retry_at_s=NOW_S + 1), NOW_S)
     assert (moves.begin, moves.waiting) == ((), Waiting.RETRY)

@@ -21,7 +21,7 @@ def test_a_fresh_list_of_a_namespace_drops_what_is_not_in_it() -> None:
     store = Store()
     for name in "ab":
         store.put(POD, item(name, 1))
-    store.replace_in_namespace(POD, "d", [item("b", 2)])
+    store.relist(POD, store.in_namespace(POD, "d"), [item("b", 2)])
     assert [each["metadata"]["name"] for each in store.in_namespace(POD, "d")] == ["b"]
 
 
@@ -81,8 +81,19 @@ def test_a_fresh_list_repairs_a_missed_deletion() -> None:
     store = Store()
     store.put(POD, item("a", 1))
     store.put(POD, item("b", 1))
-    store.replace_children(POD, "d", "chat", [item("b", 2)])
+    store.relist(POD, store.children(POD, "d", "chat"), [item("b", 2)])
     assert names(store) == ["b"]
+
+
+def test_what_came_while_a_list_was_asked_for_stays() -> None:
+    store = Store()
+    store.put(POD, item("a", 1))
+    before = store.children(POD, "d", "chat")
+    store.put(POD, item("new", 3))
+    store.remove(POD, item("a", 2))
+    store.put(POD, item("a", 4, uid="another"))
+    store.relist(POD, before, [])
+    assert names(store) == ["a", "new"]
 
 
 def test_a_forgotten_service_leaves_nothing() -> None:

@@ -17,7 +17,7 @@ from paceline_operator.domain.names import ANNOTATION_TEMPLATE, selector
 from paceline_operator.domain.ownership import Write
 from paceline_operator.domain.pinned import Pinned
 from paceline_operator.domain.pods import Problem
-from paceline_operator.domain.scale_in import DrainState, Waiting
+from paceline_operator.domain.scale_in import DrainState, Moves, Waiting
 from paceline_operator.domain.tunables import Agreed
 from paceline_operator.reconcile import knobs
 from paceline_operator.reconcile.decide import Plan, decide
@@ -143,6 +143,25 @@ def test_a_spec_that_cannot_be_served_moves_nothing() -> None:
     assert plan.refused.reason == "UnsupportedModel"
     assert (plan.children, plan.pushes, plan.moves.begin) == ((), (), ())
     assert plan.template_hash == "t"
+
+
+@pytest.mark.behaviour(
+    "a spec that is refused takes no replica away: one that is being drained goes on serving",
+    report="a pod that was drained when a spec was refused stayed out of service for hours",
+)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"spec": spec(**OFF, engine={"device": {"type": "CPU"}})},
+        {"spec": None, "refused": Problem("InvalidSpec", "spec.x: no")},
+    ],
+    ids=["it cannot be served", "it cannot be read"],
+)
+def test_a_drain_is_undone_while_the_spec_is_refused(fields: dict[str, Any]) -> None:
+    marked = replace(B, draining_since_s=NOW_S - 5)
+    plan = decide(replace(seen(pods=(A, marked)), **fields), PLATFORM, is_due=True)
+    assert plan.refused is not None
+    assert plan.moves == Moves(undo=(marked,))
 
 
 def test_no_move_is_claimed_for_a_spec_that_cannot_be_served() -> None:

@@ -25,7 +25,7 @@ from paceline_operator.kube.resource import (
     SCALED_OBJECT,
 )
 from paceline_operator.reconcile.context import Context
-from paceline_operator.reconcile.engine_admin import RefusedError
+from paceline_operator.reconcile.engine_admin import RefusedError, UnreachableError
 from paceline_operator.reconcile.gather import RESYNC_S, RETRY_S, gather
 from paceline_operator.reconcile.session import SETTLE_S
 from tests.operator.reconcile.test_decide import REPORT
@@ -195,6 +195,70 @@ async def test_a_revision_that_is_not_followed_is_said(
         f"pod chat-a reports revision {2**60}, which the operator does not follow: "
         "it keeps its live values until it is replaced"
     ]
+
+
+class Silent(ObedientEngines):
+    """Engines whose admin port answers nobody."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    @override
+    async def tunables(self, ip: str, token: str) -> PodTunables:
+        self.asked += 1
+        raise UnreachableError("no answer in time")
+
+
+@pytest.mark.behaviour(
+    "an engine whose admin port answers nobody is asked ever less often, and named",
+    report="each pass waited 2 s for it: twenty such fleets made the passes of all fleets late",
+)
+async def test_an_admin_port_that_hangs_is_asked_ever_less_often(ctx: Context) -> None:
+    engines = ctx.engines = Silent()
+    session = ctx.session(KEY)
+    session.resynced_at_s = NOW_S
+    for _ in range(5):
+        assert await gather(ctx, KEY) is not None
+    assert engines.asked == 1
+    now_s = NOW_S
+    for wait_s in (1.0, 2.0, 4.0):
+        now_s += wait_s
+        ctx.clock = lambda at_s=now_s: at_s  # type: ignore[misc]
+        seen = await gather(ctx, KEY)
+        assert seen is not None
+    assert engines.asked == 4
+    assert session.deaf(seen.pods) == ("chat-a",)
+    ctx.engines = Answering()
+    ctx.clock = lambda: now_s + 8.0
+    assert await gather(ctx, KEY) is not None
+    assert session.deaf(seen.pods) == ()
+
+
+class Answering(ObedientEngines):
+    """Engines that say what they run with."""
+
+    @override
+    async def tunables(self, ip: str, token: str) -> PodTunables:
+        return REPORT
+
+
+async def test_an_object_made_anew_while_the_old_one_is_asked_for_stays(
+    ctx: Context, api: FailingApi
+) -> None:
+    old = dict(ctx.store.get(INFERENCE_SERVICE, *KEY) or {})
+    new = {**old, "metadata": {**old["metadata"], "uid": "v", "resourceVersion": "9"}}
+
+    async def get(path: str, **_: str) -> Object:
+        ctx.store.remove(INFERENCE_SERVICE, old)
+        ctx.store.put(INFERENCE_SERVICE, new)
+        raise NotFoundError(path)
+
+    api.get = get  # type: ignore[method-assign]
+    with pytest.raises(ConflictError):
+        await gather(ctx, KEY)
+    assert (ctx.store.get(INFERENCE_SERVICE, *KEY) or {})["metadata"]["uid"] == "v"
+    assert ctx.store.put(INFERENCE_SERVICE, new)
 
 
 @pytest.mark.behaviour(

@@ -162,7 +162,7 @@ async def test_workers_go_on_with_all_objects_while_the_source_hangs(
     [
         pytest.param(0.0, 5.0, id="just measured"),
         pytest.param(3.0, 2.0, id="an event, or an interval that was shorter then"),
-        pytest.param(7.0, 5.0, id="a round is under way"),
+        pytest.param(7.0, 0.0, id="a pass that took long"),
         pytest.param(float("inf"), 5.0, id="never measured"),
         pytest.param(-60.0, 5.0, id="a clock that was ahead"),
     ],
@@ -171,3 +171,38 @@ def test_no_pass_leaves_a_round_out(ctx: Context, measured_ago_s: float, due_s: 
     session = ctx.session(KEY)
     session.scraped_at_s = NOW_S - measured_ago_s
     assert measuring.due_in(ctx, session, NOW_S) == due_s
+
+
+async def test_the_end_of_a_round_that_is_under_way_is_waited_for(ctx: Context) -> None:
+    session = ctx.session(KEY)
+    session.scraped_at_s = NOW_S - 7.0
+    await gather(ctx, KEY)
+    assert session.round is not None
+    assert measuring.due_in(ctx, session, NOW_S) == 5.0
+    ctx.forget(KEY)
+
+
+@pytest.mark.behaviour(
+    "a fleet with a pod that hangs holds a worker for a moment in each round, not for a second",
+    report="with 8 workers 120 such fleets made all passes of all fleets late",
+)
+async def test_many_fleets_that_hang_do_not_hold_all_workers(
+    ctx: Context, source: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "GRACE_S", 0.3)
+    session = ctx.session(KEY)
+    for slow, most_s in ((False, 1.0), (True, 0.25)):
+        assert session.is_slow is slow
+        began_s = time.monotonic()
+        await gather(ctx, KEY)
+        assert time.monotonic() - began_s < most_s
+        await asyncio.sleep(0.35)
+        source.going.set()
+        await asyncio.wait_for(ctx.queue.get(), 1.0)
+        ctx.queue.done(KEY)
+        await gather(ctx, KEY)
+        source.going.clear()
+        session.scraped_at_s = NOW_S - 5.0
+    source.going.set()
+    await gather(ctx, KEY)  # one that answers in time is waited for again
+    assert not session.is_slow

@@ -12,7 +12,7 @@ from typing_extensions import override
 from paceline_operator.domain.scale_in import Moves
 from paceline_operator.kube.client import Object
 from paceline_operator.kube.resource import POD
-from paceline_operator.reconcile.engine_admin import RefusedError
+from paceline_operator.reconcile.engine_admin import RefusedError, UnreachableError
 from paceline_operator.reconcile.replica_moves import carry_out, due_strays, retrieve
 from paceline_operator.reconcile.session import dump_strays, load_strays
 from tests.operator.reconcile.test_decide import seen
@@ -112,6 +112,32 @@ async def test_a_mark_on_an_engine_that_is_ending_is_taken_off() -> None:
     marked = replace(STRAY, draining_since_s=NOW_S - 60)
     await carry_out(ctx, ctx.session(KEY), seen(pods=(marked,)), Moves(undo=(marked,)))
     assert ctx.store.keys(POD) == [("d", "chat")]
+
+
+class LostEngines(ObedientEngines):
+    """Engines whose admin port answers nobody."""
+
+    @override
+    async def undo_drain(self, ip: str, token: str) -> None:
+        raise UnreachableError("no answer in time")
+
+
+@pytest.mark.behaviour(
+    "a drain on an engine that cannot be reached any more ends, and is told of once a minute",
+    report="with a blocked admin port no replica ever left, and each pass wrote an event",
+)
+@pytest.mark.parametrize(("is_ready", "marks_taken_off"), [(False, 1), (True, 0)])
+async def test_a_mark_on_an_engine_that_is_lost_is_taken_off(
+    is_ready: bool, marks_taken_off: int
+) -> None:
+    """One that serves and cannot be told to go on serving keeps its mark: it may be draining."""
+    ctx = made_context(FailingApi(), LostEngines(), NoMetrics())
+    session = ctx.session(KEY)
+    marked = replace(STRAY, ready=is_ready, draining_since_s=NOW_S - 900)
+    moves = Moves(undo=(marked,), expired=(marked,))
+    await carry_out(ctx, session, seen(pods=(marked,)), moves)
+    assert len(ctx.store.keys(POD)) == marks_taken_off
+    assert session.retry_drain_at_s == NOW_S + 60
 
 
 def test_what_is_due_is_looked_at_soon() -> None:

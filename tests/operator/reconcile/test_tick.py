@@ -12,16 +12,19 @@ from typing_extensions import override
 
 from paceline_operator.api.choice import Mode, RolloutStrategy
 from paceline_operator.api.status import InferenceServiceStatus
-from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.api.v1alpha1 import SloMetric
+from paceline_operator.autopilot.decision import SloMeasurement, Tick
+from paceline_operator.autopilot.fleet import DataClass, PodTunables
 from paceline_operator.autopilot.memory import Memory, load_memory
 from paceline_operator.domain import pinned, tunables
 from paceline_operator.domain.arguments import LATEST
 from paceline_operator.domain.desired import startup_hash
 from paceline_operator.domain.pinned import Pinned, Start
-from paceline_operator.domain.pods import Problem
+from paceline_operator.domain.pods import PodView, Problem
 from paceline_operator.kube.apply import ForeignChildError
 from paceline_operator.kube.client import KubeClient, Object
 from paceline_operator.kube.errors import (
+    ConflictError,
     ForbiddenError,
     InvalidError,
     KubeError,
@@ -29,7 +32,8 @@ from paceline_operator.kube.errors import (
 )
 from paceline_operator.kube.event import EventRecorder
 from paceline_operator.kube.store import Store
-from paceline_operator.metrics import DirectSource, HttpFetch
+from paceline_operator.metrics import DirectSource, HttpFetch, Scrape
+from paceline_operator.metrics.scraper import PodReading
 from paceline_operator.reconcile import children
 from paceline_operator.reconcile import tick as passes
 from paceline_operator.reconcile.context import Context
@@ -310,19 +314,25 @@ async def test_a_right_that_is_missing_is_said_though_all_else_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("error", "delay_s"),
+    ("error", "pods", "delay_s"),
     [
-        (ForeignChildError("Secret chat-admin exists"), 5.0),
-        (InvalidError("restartPolicy"), 15.0),
+        (ForeignChildError("Secret chat-admin exists"), (), 5.0),
+        (InvalidError("restartPolicy"), (), 15.0),
+        (InvalidError("restartPolicy"), (A, B), 5.0),
     ],
+    ids=["a name that is taken", "a spec that is refused", "and engines that are measured on"],
 )
-async def test_a_name_that_is_taken_is_looked_at_again_soon(
-    monkeypatch: pytest.MonkeyPatch, ctx: Context, error: KubeError, delay_s: float
+async def test_what_is_refused_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+    ctx: Context,
+    error: KubeError,
+    pods: tuple[PodView, ...],
+    delay_s: float,
 ) -> None:
     async def refuse(*_: Any) -> int:
         raise error
 
-    gathers(monkeypatch, ctx, changing())
+    gathers(monkeypatch, ctx, changing(pods=pods))
     monkeypatch.setattr(children, "bring_about", refuse)
     assert await passes.tick(ctx, KEY) == delay_s
 
@@ -353,3 +363,47 @@ async def test_a_pass_between_two_rounds_comes_back_for_the_next(
     await passes.tick(ctx, KEY)
     ctx.session(KEY).scraped_at_s = NOW_S - 3.0
     assert await passes.tick(ctx, KEY) == 2.0
+
+
+@pytest.mark.behaviour(
+    "what was measured is decided upon, also where the pass that measured it failed",
+    report="a conflict of one write put the answer to a surge off until the next readings",
+)
+async def test_a_round_whose_pass_failed_is_decided_upon_by_the_next(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+) -> None:
+    gathers(monkeypatch, ctx, changing())
+    session = ctx.session(KEY)
+    session.stepped_generation, session.undecided = 1, True
+    api.failures = {"/scale": UnavailableError("restarting"), "/status": ConflictError("changed")}
+    with pytest.raises(ConflictError):
+        await passes.tick(ctx, KEY)
+    assert session.last_tick is None
+    api.failures = {}
+    await passes.tick(ctx, KEY)
+    assert session.last_tick is not None
+    assert not session.undecided
+
+
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [(DataClass.FRESH, "True"), (DataClass.STALE, "False"), (DataClass.ABSENT, "False")],
+)
+async def test_of_a_spec_that_cannot_be_read_only_what_is_measured_is_said(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi, read: DataClass, said: str
+) -> None:
+    """The last judgement was made of another spec, and of engines as they were."""
+    met = SloMeasurement(
+        name="ttft", metric=SloMetric.TTFT, percentile=95, target_ms=500, samples=99, met=True
+    )
+    ctx.session(KEY).last_tick = Tick(
+        decisions=(), actions=(), memory=Memory(), slo=(met,), data=DataClass.FRESH
+    )
+    pods = {each.uid: PodReading(data=read) for each in (A, B)}
+    refused = Problem("InvalidSpec", "spec.x: no")
+    scrape = Scrape(pods=pods, slices=())
+    unread = replace(changing(), spec=None, refused=refused, scrape=scrape)
+    gathers(monkeypatch, ctx, unread)
+    await passes.tick(ctx, KEY)
+    told = {each["type"]: each["status"] for each in api.statuses[-1]["conditions"]}
+    assert (told["MetricsFresh"], told["SLOMet"]) == (said, "Unknown")

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from paceline_operator.kube.errors import ConflictError, KubeError, UnavailableError
+from paceline_operator.kube.errors import ConflictError, InvalidError, KubeError, UnavailableError
 from paceline_operator.kube.store import Key
-from paceline_operator.metrics import SCRAPE_INTERVAL_S
+from paceline_operator.metrics import SCRAPE_INTERVAL_S, STALE_AFTER_INTERVALS, Scrape
 from paceline_operator.reconcile import workers
 from paceline_operator.reconcile.context import Context
 from tests.operator.reconcile.test_tick import (
@@ -38,6 +38,27 @@ async def test_failed_passes(
     ctx = made_context(FailingApi(), ObedientEngines(), NoMetrics())
     made = workers.Workers(ctx, 1)
     assert [await made._pass(KEY) for _ in delays] == delays
+
+
+@pytest.mark.behaviour(
+    "a pass that fails again and again goes on measuring: the law is not left without a load",
+    report="with a status that was refused passes came a minute apart, and no growth was known",
+)
+@pytest.mark.parametrize(
+    "error", [ConflictError("changed"), InvalidError("status: no"), ValueError()]
+)
+async def test_pods_that_are_measured_are_measured_on(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async def fail(_: Context, __: Key) -> float:
+        raise error
+
+    monkeypatch.setattr(workers, "tick", fail)
+    ctx = made_context(FailingApi(), ObedientEngines(), NoMetrics())
+    made = workers.Workers(ctx, 1)
+    ctx.session(KEY).scrape = Scrape(pods={}, slices=())
+    assert [await made._pass(KEY) for _ in range(8)][-1] == workers.MEASURED_BACKOFF_S
+    assert workers.MEASURED_BACKOFF_S < STALE_AFTER_INTERVALS * SCRAPE_INTERVAL_S
 
 
 async def test_a_conflict_is_told_once_it_is_no_chance(

@@ -69,7 +69,7 @@ class Situation:
     @cached_property
     def data(self) -> DataClass:
         """Freshness of the serving pods as a whole."""
-        return classify(self.fleet.serving)
+        return classify(pod.data for pod in self.fleet.serving)
 
     @cached_property
     def half_blind(self) -> bool:
@@ -466,9 +466,9 @@ def _came_s(pod: PodObservation, longest_s: float) -> float:
     return ready_s if ready_s - pod.created_s <= longest_s else 0.0
 
 
-def classify(pods: Iterable[PodObservation], share: float = _FRESH_SHARE) -> DataClass:
+def classify(pods: Iterable[DataClass], share: float = _FRESH_SHARE) -> DataClass:
     """Fresh where at least `share` of the pods are, absent where none says anything."""
-    classes = [pod.data for pod in pods]
+    classes = list(pods)
     fresh = sum(c is DataClass.FRESH for c in classes)
     if not classes or all(c is DataClass.ABSENT for c in classes):
         return DataClass.ABSENT

@@ -148,7 +148,9 @@ def plan(fleet: Fleet, now_s: float) -> Moves:
 def _leave(fleet: Fleet, live: tuple[PodView, ...], surplus: int, now_s: float) -> Moves:
     expired = tuple(pod for pod in live if _expired(fleet, pod, now_s))
     if expired:
-        return Moves(undo=expired, expired=expired, waiting=Waiting.RETRY)
+        # One whose engine cannot be told is tried, and told of, again and again, not all the time.
+        due = expired if now_s >= fleet.retry_at_s else ()
+        return Moves(undo=due, expired=due, waiting=Waiting.RETRY)
     victims = _ranked(fleet, live, now_s)[:surplus]
     spared = tuple(p for p in live if p not in victims and p.draining_since_s is not None)
     staying = [pod for pod in live if pod not in victims and pod not in spared]

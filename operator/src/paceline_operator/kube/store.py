@@ -89,21 +89,17 @@ class Store:
         """All keys of a kind."""
         return list(self._objects[kind.kind])
 
-    def replace_children(
-        self, kind: Resource, namespace: str, service: str, items: Iterable[Object]
-    ) -> None:
-        """Set a service's children of one kind to a fresh list: repairs missed deletions."""
-        fresh = {key_of(item): item for item in items}
-        for known in self.children(kind, namespace, service):
-            if key_of(known) not in fresh:
-                self.remove(kind, known)
-        for item in fresh.values():
-            self.put(kind, item)
+    def relist(self, kind: Resource, before: Iterable[Object], items: Iterable[Object]) -> None:
+        """Take over a fresh list: repairs missed events.
 
-    def replace_in_namespace(self, kind: Resource, namespace: str, items: Iterable[Object]) -> None:
-        """Set all objects of a kind in a namespace to a fresh list."""
+        Args:
+            kind: Of all objects.
+            before: Those that were known when the list was asked for. What came since may be
+                younger than the list, and stays.
+            items: The list.
+        """
         fresh = {key_of(item): item for item in items}
-        for known in self.in_namespace(kind, namespace):
+        for known in before:
             if key_of(known) not in fresh:
                 self.remove(kind, known)
         for item in fresh.values():

@@ -85,7 +85,12 @@ def decide(seen: Observed, platform: Platform, *, is_due: bool) -> Plan:
                 target=present, present=present,
                 strays=scale_in.strays(seen.pods, seen.drains, ()))  # fmt: skip
     if seen.spec is None:
-        return replace(base, refused=seen.refused, template_hash=template_hash(seen.deployment))
+        return replace(
+            base,
+            refused=seen.refused,
+            moves=_served_by_all(seen),
+            template_hash=template_hash(seen.deployment),
+        )
     known = knobs.present(seen, seen.spec)
     asked = _consult(seen, seen.spec, base, known) if is_due else None
     tick = None if asked is None else asked.tick
@@ -123,8 +128,9 @@ def discarded(seen: Observed, plan: Plan, refused: Problem, *, is_announced: boo
         refused: Why it is not.
         is_announced: Whether engines may run with it already; then the decision stands.
     """
+    moves = _served_by_all(seen)
     if is_announced:
-        return replace(plan, refused=refused)
+        return replace(plan, refused=refused, moves=moves)
     tick = plan.tick
     if tick is not None:
         tick = replace(tick, decisions=(), actions=(), memory=seen.memory)
@@ -135,6 +141,7 @@ def discarded(seen: Observed, plan: Plan, refused: Problem, *, is_announced: boo
         adopted=plan.adopted,
         yielded=plan.yielded,
         strays=plan.strays,
+        moves=moves,
         writers=plan.writers,
         tick=tick,
         memory=seen.memory,
@@ -203,8 +210,7 @@ def _moves(seen: Observed, plan: Plan) -> scale_in.Moves:
     if seen.spec is None or seen.scale is None or plan.target is None:
         return scale_in.Moves()
     if Knob.REPLICAS.value in plan.yielded:
-        marked = tuple(p for p in seen.pods if p.live and p.draining_since_s is not None)
-        return scale_in.Moves(undo=marked)
+        return _served_by_all(seen)
     readings = seen.scrape.pods if seen.scrape is not None else {}
     loads = {
         uid: float(each.running + each.waiting)
@@ -227,6 +233,12 @@ def _moves(seen: Observed, plan: Plan) -> scale_in.Moves:
     if moves.scale is None and not is_claimed:
         return replace(moves, scale=seen.scale)
     return moves
+
+
+def _served_by_all(seen: Observed) -> scale_in.Moves:
+    """No replica leaves: those that were about to are taken back."""
+    marked = tuple(p for p in seen.pods if p.live and p.draining_since_s is not None)
+    return scale_in.Moves(undo=marked)
 
 
 def _patience_s(spec: InferenceServiceSpec, memory: Memory) -> float:

@@ -83,7 +83,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     ailing = _ailing_proxy(items, now_s, session.forgiven)
     is_measured = is_measured or (not is_known and await _measure(ctx, key, session, now_s))
     token = session.token or ""
-    await _reports(ctx, session, fleet, token)
+    await _reports(ctx, session, fleet, token, now_s)
     return Observed(
         service=service,
         now_s=now_s,
@@ -139,19 +139,17 @@ async def _refresh(ctx: Context, key: Key, session: Session, now_s: float) -> No
 
 async def _resync(ctx: Context, key: Key, session: Session) -> None:
     """List what is otherwise watched, and have the Secret read: repairs missed events."""
+    known = ctx.store.get(INFERENCE_SERVICE, *key)
     service = await fetch(ctx.client, INFERENCE_SERVICE, *key)
     if service is None:
-        ctx.store.forget_service(*key)
-        known = ctx.store.get(INFERENCE_SERVICE, *key)
-        if known is not None:
-            ctx.store.remove(INFERENCE_SERVICE, known)
+        _forget(ctx, key, known)
         return
     ctx.store.put(INFERENCE_SERVICE, service)
     for kind in (DEPLOYMENT, SERVICE, CONFIG_MAP, POD):
-        items = await fetch_children(ctx.client, kind, *key)
-        ctx.store.replace_children(kind, *key, items)
-    autoscalers = await fetch_all(ctx.client, AUTOSCALER, key[0])
-    ctx.store.replace_in_namespace(AUTOSCALER, key[0], autoscalers)
+        before = ctx.store.children(kind, *key)
+        ctx.store.relist(kind, before, await fetch_children(ctx.client, kind, *key))
+    before = ctx.store.in_namespace(AUTOSCALER, key[0])
+    ctx.store.relist(AUTOSCALER, before, await fetch_all(ctx.client, AUTOSCALER, key[0]))
     if ctx.has_keda:
         await _resync_keda(ctx, key[0])
     session.secret_read_at_s = NEVER
@@ -159,6 +157,7 @@ async def _resync(ctx: Context, key: Key, session: Session) -> None:
 
 async def _resync_keda(ctx: Context, namespace: str) -> None:
     """List ScaledObjects, or know that there are none any more."""
+    before = ctx.store.in_namespace(SCALED_OBJECT, namespace)
     try:
         items = await fetch_all(ctx.client, SCALED_OBJECT, namespace)
     except NotFoundError:
@@ -166,7 +165,15 @@ async def _resync_keda(ctx: Context, namespace: str) -> None:
         ctx.has_keda = False
         ctx.store.forget_kind(SCALED_OBJECT)
     else:
-        ctx.store.replace_in_namespace(SCALED_OBJECT, namespace, items)
+        ctx.store.relist(SCALED_OBJECT, before, items)
+
+
+def _forget(ctx: Context, key: Key, known: Object | None) -> None:
+    """Drop an object that is gone, unless another of its name came while that was asked."""
+    if known is not None:
+        ctx.store.remove(INFERENCE_SERVICE, known)
+    if ctx.store.get(INFERENCE_SERVICE, *key) is None:
+        ctx.store.forget_service(*key)
 
 
 async def _service(ctx: Context, key: Key, session: Session) -> Object | None:
@@ -288,16 +295,22 @@ def _metrics_url(ip: str) -> str:
     return f"http://{host}:{HEALTH_PORT}{HealthPath.METRICS}"
 
 
-async def _reports(ctx: Context, session: Session, fleet: tuple[PodView, ...], token: str) -> None:
+async def _reports(
+    ctx: Context, session: Session, fleet: tuple[PodView, ...], token: str, now_s: float
+) -> None:
     """Ask engines whose report is missing or older than what they were scraped with."""
     known = {pod.incarnation for pod in fleet}
     session.reports = {k: v for k, v in session.reports.items() if k in known}
     session.waits = {k: v for k, v in session.waits.items() if k in known}
-    asked = [pod for pod in fleet if token and _wants_report(session, pod)]
+    session.silences = {k: v for k, v in session.silences.items() if k in known}
+    asked = [pod for pod in fleet if token and _wants_report(session, pod, now_s)]
     answers = await _all(session, asked, lambda pod: ctx.engines.tunables(pod.ip or "", token))
     by_uid: dict[str, PodTunables] = answers
     for pod in asked:
-        if pod.uid in by_uid:
+        if pod.uid not in by_uid:
+            session.unheard(pod.incarnation, now_s)
+        else:
+            session.silences.pop(pod.incarnation, None)
             report = session.reports[pod.incarnation] = by_uid[pod.uid]
             if not tunables.can_follow(report.revision):
                 log.warning(
@@ -306,8 +319,10 @@ async def _reports(ctx: Context, session: Session, fleet: tuple[PodView, ...], t
                 )  # fmt: skip
 
 
-def _wants_report(session: Session, pod: PodView) -> bool:
+def _wants_report(session: Session, pod: PodView, now_s: float) -> bool:
     if pod.ip is None or not pod.ready or not pod.live:
+        return False
+    if now_s < session.silences.get(pod.incarnation, (0, NEVER))[1]:
         return False
     report = session.reports.get(pod.incarnation)
     reading = session.scrape.pods.get(pod.uid) if session.scrape is not None else None

@@ -22,7 +22,7 @@ from paceline_operator.kube.read import fetch
 from paceline_operator.kube.resource import DEPLOYMENT, POD
 from paceline_operator.kube.scale import read_scale, write_scale
 from paceline_operator.reconcile.context import Context
-from paceline_operator.reconcile.engine_admin import EngineError, RefusedError
+from paceline_operator.reconcile.engine_admin import EngineError, RefusedError, UnreachableError
 from paceline_operator.reconcile.observed import Observed
 from paceline_operator.reconcile.session import STRAYED_S, Session
 
@@ -72,7 +72,7 @@ async def retrieve(
     session.strays = {k: v for k, v in session.strays.items() if now_s - v[1] <= STRAYED_S}
     due = due_strays(session, strays, now_s)
     _contest(session, strays, now_s)
-    retrieved = [pod for pod in due if await _undrain(ctx, session, pod)]
+    retrieved = [pod for pod in due if await _undrain(ctx, session, pod) is None]
     session.strays |= {pod.uid: (pod.name, now_s) for pod in retrieved}
     if retrieved and now_s - session.strays_told_s >= TELL_EVERY_S:
         session.strays_told_s = now_s
@@ -115,12 +115,16 @@ async def _begin(ctx: Context, session: Session, seen: Observed, pod: PodView) -
 
 
 async def _take_back(ctx: Context, session: Session, seen: Observed, pod: PodView) -> None:
-    # One that is ending begins anew without a drain: its mark has had its day.
-    if await _undrain(ctx, session, pod) or pod.incarnation in session.ending:
+    error = await _undrain(ctx, session, pod)
+    # One that is ending begins anew without a drain: its mark has had its day. So it has with one
+    # that neither serves nor answers: it leaves as one that is stuck, or is found to drain still.
+    is_lost = isinstance(error, UnreachableError) and not pod.ready
+    if error is None or is_lost or pod.incarnation in session.ending:
         await _mark(ctx, seen, pod, {ANNOTATION_DRAINING: None, ANNOTATION_DELETION_COST: None})
 
 
-async def _undrain(ctx: Context, session: Session, pod: PodView) -> bool:
+async def _undrain(ctx: Context, session: Session, pod: PodView) -> EngineError | None:
+    """Tell an engine to take requests again; why it does not, None where it does."""
     ctx.client.guard()
     try:
         if pod.ip is not None:
@@ -130,8 +134,8 @@ async def _undrain(ctx: Context, session: Session, pod: PodView) -> bool:
         if isinstance(error, RefusedError) and error.status == IS_ENDING:
             session.ending.add(pod.incarnation)
         log.info("pod %s was not taken back: %s", pod.name, error)
-        return False
-    return True
+        return error
+    return None
 
 
 async def _mark(

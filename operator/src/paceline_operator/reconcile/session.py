@@ -20,6 +20,8 @@ from paceline_operator.metrics import Scrape, Scraper
 from paceline_operator.reconcile.engine_admin import EngineError, RefusedError
 
 NEVER = float("-inf")
+Round = tuple[Scrape, float, float]
+"""What a round of measuring has brought, when it began, and how long it took in seconds."""
 FIRST_WAIT_S = 1.0
 SETTLE_S = 60.0
 """What a process that took over cannot know yet, it leaves as it was for this long."""
@@ -40,6 +42,8 @@ class Session:
         scrape: Last round.
         scraped_at_s: When that was.
         round: One that is under way, None where none is.
+        is_slow: Whether the last one took longer than a pass waits for one.
+        undecided: Whether the last one was not decided upon yet: the pass may have failed.
         resynced_at_s: When the children were last listed instead of watched.
         secret: The object's own Secret as last read, None where there is none.
         secret_read_at_s: When that was.
@@ -48,6 +52,7 @@ class Session:
         token_doubted: Whether an engine has refused it since the Secret was read.
         reports: Incarnation of a pod -> what its engine reported last.
         waits: Incarnation of a pod that refused live values -> how often, and no try before.
+        silences: The same of one that gives no report of those it has.
         memory: The autopilot's memory, None before it was taken over.
         writers: Foreign writes of replicas that still count.
         autoscaler: Name of an autoscaler on the Deployment, and when it was last seen.
@@ -79,7 +84,9 @@ class Session:
     uid: str = ""
     scrape: Scrape | None = None
     scraped_at_s: float = NEVER
-    round: asyncio.Task[tuple[Scrape, float]] | None = None
+    round: asyncio.Task[Round] | None = None
+    is_slow: bool = False
+    undecided: bool = False
     resynced_at_s: float = NEVER
     secret: Object | None = None
     secret_read_at_s: float = NEVER
@@ -88,6 +95,7 @@ class Session:
     token_doubted: bool = False
     reports: dict[str, PodTunables] = field(default_factory=dict)
     waits: dict[str, tuple[int, float]] = field(default_factory=dict)
+    silences: dict[str, tuple[int, float]] = field(default_factory=dict)
     memory: Memory | None = None
     writers: tuple[Write, ...] = ()
     autoscaler: tuple[str, float] | None = None
@@ -114,15 +122,21 @@ class Session:
 
     def wait(self, incarnation: str, now_s: float) -> None:
         """Leave a pod that did not take live values alone for a while, longer each time."""
-        count = self.waits.get(incarnation, (0, 0.0))[0]
-        self.waits[incarnation] = (count + 1, now_s + min(MAX_WAIT_S, FIRST_WAIT_S * 2**count))
+        _once_more(self.waits, incarnation, now_s)
+
+    def unheard(self, incarnation: str, now_s: float) -> None:
+        """Do the same with one that did not say which it has."""
+        _once_more(self.silences, incarnation, now_s)
 
     def deaf(self, pods: Iterable[PodView]) -> tuple[str, ...]:
         """Names of pods that again and again do not take live values."""
-        tries = {incarnation: count for incarnation, (count, _) in self.waits.items()}
-        return tuple(
-            sorted(pod.name for pod in pods if tries.get(pod.incarnation, 0) >= TOLD_AFTER_TRIES)
-        )
+        often = {
+            incarnation
+            for known in (self.waits, self.silences)
+            for incarnation, (count, _) in known.items()
+            if count >= TOLD_AFTER_TRIES
+        }
+        return tuple(sorted(pod.name for pod in pods if pod.incarnation in often))
 
     def inherit(self, now_s: float) -> None:
         """Go on from the status of an earlier process; it may have written just now."""
@@ -141,6 +155,11 @@ class Session:
         """Look at how an engine refused: one that knows another token makes ours doubtful."""
         if isinstance(error, RefusedError) and error.status == 401:
             self.token_doubted = True
+
+
+def _once_more(known: dict[str, tuple[int, float]], incarnation: str, now_s: float) -> None:
+    count = known.get(incarnation, (0, 0.0))[0]
+    known[incarnation] = (count + 1, now_s + min(MAX_WAIT_S, FIRST_WAIT_S * 2**count))
 
 
 def load_writers(stored: Mapping[str, Any] | None) -> tuple[Write, ...]:

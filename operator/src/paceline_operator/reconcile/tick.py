@@ -8,9 +8,10 @@ from typing import Any
 
 from paceline_operator.api.conditions import ConditionType, find_condition
 from paceline_operator.api.status import MAX_DECISIONS, InferenceServiceStatus
-from paceline_operator.autopilot.decision import Decision, Tick
+from paceline_operator.autopilot.decision import Decision, Feasibility, Tick
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import dump_memory
+from paceline_operator.autopilot.situation import classify
 from paceline_operator.domain import (
     blast_radius,
     contest,
@@ -73,7 +74,7 @@ async def tick(ctx: Context, key: Key) -> float | None:
     if is_new:
         # The user asked for something: both loops answer at once.
         seen = replace(seen, memory=consult.asked_anew(seen.memory, seen.now_s))
-    is_due = is_new or seen.is_measured
+    is_due = is_new or session.undecided
     if seen.is_measured:
         ctx.unmeasured.note(key, _unmeasured(ctx, seen, is_fresh=True))
     plan = _decided(ctx, key, seen, is_due=is_due)
@@ -85,7 +86,7 @@ async def tick(ctx: Context, key: Key) -> float | None:
         _uncount(ctx, session, key, seen.now_s)
         # Trying again does not help until a person acts: that belongs into the status.
         plan = discarded(seen, plan, _refusal(error), is_announced=session.is_announced)
-        await _tell_refusal(ctx, seen, plan.refused)
+        await _hold(ctx, session, seen, plan)
     except Exception:
         # A defect too: each try of the same move would be counted anew.
         _uncount(ctx, session, key, seen.now_s)
@@ -118,6 +119,7 @@ def _remember(session: Session, seen: Observed, plan: Plan) -> None:
     session.writers = plan.writers
     session.target = plan.target if seen.scale is not None else None
     if plan.tick is not None and plan.tick is not session.last_tick:
+        session.undecided = False
         session.unpublished = (*session.unpublished, *_applied(plan.tick))
         session.observed = (*session.observed, *plan.tick.observed)[-MAX_DECISIONS:]
         session.last_tick = plan.tick
@@ -131,7 +133,7 @@ def _applied(tick: Tick) -> tuple[Decision, ...]:
 async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
     await replica_moves.retrieve(ctx, session, seen, plan.strays)
     if plan.refused is not None:
-        await _tell_refusal(ctx, seen, plan.refused)
+        await _hold(ctx, session, seen, plan)
         return
     await _bring_about(ctx, session, seen, plan)
     if plan.agreed is not None and plan.pushes:
@@ -172,6 +174,12 @@ async def _pin_ahead(ctx: Context, session: Session, seen: Observed, plan: Plan)
     session.pinned = _pin(session, seen).expecting(plan.pinned)
     memory = {**(seen.status.memory or {}), pinned.KEY: pinned.dump(session.pinned)}
     await _write(ctx, session, seen, seen.status.model_copy(update={"memory": memory}))
+
+
+async def _hold(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
+    """What a refusal leaves to be done: to serve with all there is, and to tell of it."""
+    await replica_moves.carry_out(ctx, session, seen, plan.moves)
+    await _tell_refusal(ctx, seen, plan.refused)
 
 
 def _refusal(error: KubeError) -> Problem:
@@ -286,6 +294,8 @@ def _unmeasured(ctx: Context, seen: Observed, *, is_fresh: bool) -> str:
 
 def _sight(ctx: Context, session: Session, seen: Observed, plan: Plan) -> Sight:
     told = _told(session, plan.tick)
+    if told is not None and seen.spec is None:
+        told = _unjudged(seen, told)
     is_fresh = told is not None and told.data is DataClass.FRESH
     ready = find_condition(seen.status.conditions, ConditionType.READY)
     has_proxy = seen.spec is not None and seen.spec.routing.mode.value == "Proxy"
@@ -328,6 +338,14 @@ def _told(session: Session, tick: Tick | None) -> Tick | None:
     return replace(last, decisions=decisions, actions=(), observed=session.observed)
 
 
+def _unjudged(seen: Observed, told: Tick) -> Tick:
+    """Without a spec that can be read nobody judges what is measured, only that it is."""
+    readings = {} if seen.scrape is None else seen.scrape.pods
+    found = (readings.get(pod.uid) for pod in seen.pods if pod.serving)
+    data = classify(DataClass.ABSENT if each is None else each.data for each in found)
+    return replace(told, data=data, slo=(), feasibility=Feasibility(feasible=None))
+
+
 async def _write(
     ctx: Context, session: Session, seen: Observed, status: InferenceServiceStatus
 ) -> None:
@@ -361,8 +379,11 @@ def _show(ctx: Context, seen: Observed, status: InferenceServiceStatus) -> None:
 
 def _delay(ctx: Context, session: Session, seen: Observed, plan: Plan) -> float:
     """Soon while something is under way, in time for the next round while pods exist."""
+    rest_s = IDLE_S
+    if any(not pod.finished for pod in seen.pods):
+        rest_s = measuring.due_in(ctx, session, ctx.clock())
     if plan.refused is not None:
-        return NAME_TAKEN_S if plan.refused.reason == NAME_TAKEN else IDLE_S
+        return min(rest_s, NAME_TAKEN_S if plan.refused.reason == NAME_TAKEN else IDLE_S)
     moves = plan.moves
     if (
         seen.scale is None
@@ -373,6 +394,4 @@ def _delay(ctx: Context, session: Session, seen: Observed, plan: Plan) -> float:
         or (moves.waiting and seen.drains)
     ):
         return FAST_S
-    if all(pod.finished for pod in seen.pods):
-        return IDLE_S
-    return measuring.due_in(ctx, session, seen.now_s)
+    return rest_s

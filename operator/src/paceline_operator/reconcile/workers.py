@@ -25,7 +25,7 @@ from paceline_operator.reconcile.tick import tick
 log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S = 0.5
-MAX_BACKOFF_S = 60.0
+MAX_BACKOFF_S, MEASURED_BACKOFF_S = 60.0, 10.0
 CONFLICTS_BY_CHANCE = 3
 DEFECTS_TOLD_FROM = 2
 
@@ -74,19 +74,19 @@ class Workers:
             is_chance = self._failures.get(key, 0) < CONFLICTS_BY_CHANCE
             log.log(logging.DEBUG if is_chance else logging.INFO, "%s/%s: %s", *key, error)
             self.ctx.session(key).resynced_at_s = NEVER
-            return self._failed(key, "conflict")
+            return self._failed(key, "conflict", self._most_s(key))
         except UnavailableError as error:
             log.warning("%s/%s: %s", *key, error)
             # A pass measures before it writes: with a server that is away that must go on.
             return self._failed(key, "unavailable", SCRAPE_INTERVAL_S)
         except KubeError as error:
             log.warning("%s/%s: %s", *key, error)
-            return self._failed(key, "error")
+            return self._failed(key, "error", self._most_s(key))
         except Exception as error:
             # One object's defect must not stop the others; it is told and tried again.
             log.exception("%s/%s: the pass failed", *key)
             await self._tell_defect(key, error)
-            return self._failed(key, "defect")
+            return self._failed(key, "defect", self._most_s(key))
         finally:
             self.ctx.instruments.tick_seconds.observe(time.perf_counter() - started)
         self._failures.pop(key, None)
@@ -100,7 +100,11 @@ class Workers:
         if count >= DEFECTS_TOLD_FROM:
             await defect.tell(self.ctx, key, error)
 
-    def _failed(self, key: Key, result: str, most_s: float = MAX_BACKOFF_S) -> float:
+    def _most_s(self, key: Key) -> float:
+        """What can be tried ever less often, must be measured on: growth is known of short gaps."""
+        return MAX_BACKOFF_S if self.ctx.session(key).scrape is None else MEASURED_BACKOFF_S
+
+    def _failed(self, key: Key, result: str, most_s: float) -> float:
         self.ctx.instruments.ticks.labels(result).inc()
         count = self._failures[key] = self._failures.get(key, 0) + 1
         return float(min(most_s, FIRST_BACKOFF_S * 2 ** (count - 1)))
