@@ -92,10 +92,20 @@ def due_s(memory: Memory, *, surging: bool) -> tuple[float, float]:
 def _is_due(s: Situation) -> tuple[bool, bool]:
     """Of both loops; one that has never run is."""
     knobs_s, replicas_s = due_s(s.memory, surging=s.demand.surging)
+    soon_s = s.now_s + _early_s(s)
     return (
-        not s.memory.knob_at_s or s.now_s >= knobs_s - EARLY_S,
-        not s.memory.replica_at_s or s.now_s >= replicas_s - EARLY_S,
+        not s.memory.knob_at_s or soon_s >= knobs_s,
+        not s.memory.replica_at_s or soon_s >= replicas_s,
     )
+
+
+def _early_s(s: Situation) -> float:
+    """By how much a loop may be early: where the next reading would be later than that is too late.
+
+    Else a loop of 15 s would run every 28 s with readings that are 14 s apart.
+    """
+    newest_s = s.fleet.slices[-1].length_s if s.fleet.slices else 0.0
+    return max(EARLY_S, min(newest_s, REPLICA_EVERY_S) / 2)
 
 
 def _knob_pass(s: Situation) -> Outcome | None:
