@@ -486,38 +486,3 @@ def test_a_manual_floor_holds_and_expires() -> None:
 def test_off_means_the_value() -> None:
     tick = pilot.step(auto(scaling_mode=Mode.OFF, replicas=7), calm(), rested(), NOW)
     assert SetReplicas(replicas=7, reason=Reason.MANUAL_VALUE) in tick.actions
-
-
-def test_loops_run_when_they_are_due() -> None:
-    memory = replace(rested(), knob_at_s=NOW - 5, replica_at_s=NOW - 5)
-    tick = pilot.step(auto(), calm(), memory, NOW)
-    assert tick.decisions == ()
-    assert tick.next_due_s == NOW
-    due = pilot.step(auto(), calm(), replace(memory, knob_at_s=NOW - 10), NOW)
-    assert [d.knob for d in due.decisions] == [Knob.BUDGET]
-    assert due.next_due_s == NOW
-    both = pilot.step(auto(), calm(), rested(), NOW)
-    assert both.next_due_s == NOW + pilot.SURGE_EVERY_S
-
-
-@pytest.mark.parametrize(
-    ("interval_s", "since_s", "knobs"),
-    [
-        (5.0, 5.0, []),
-        (5.0, 9.7, [Knob.BUDGET]),
-        (7.1, 7.1, [Knob.BUDGET]),
-        (7.1, 14.2, [Knob.BUDGET, Knob.REPLICAS]),
-        (12.0, 12.0, [Knob.BUDGET, Knob.REPLICAS]),
-        (14.3, 14.3, [Knob.BUDGET, Knob.REPLICAS]),
-        (30.0, 30.0, [Knob.BUDGET, Knob.REPLICAS]),
-    ],
-)
-def test_loops_keep_their_period_with_readings_of_any_interval(
-    interval_s: float, since_s: float, knobs: list[Knob]
-) -> None:
-    """Readings 14.3 s apart ran a loop of 15 s every 28.6 s."""
-    seen = calm()
-    newest = replace(seen.slices[-1], start_s=NOW - interval_s)
-    seen = replace(seen, slices=(*seen.slices[:-1], newest))
-    memory = replace(rested(), knob_at_s=NOW - since_s, replica_at_s=NOW - since_s)
-    assert [each.knob for each in pilot.step(auto(), seen, memory, NOW).decisions] == knobs
