@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.window import Counter, StepClass
+from paceline_operator.autopilot.window import Counter, Latency, StepClass
 from paceline_operator.metrics import DirectSource, HttpFetch, Scraper, Target, names
 from paceline_operator.metrics.errors import ScrapeError
 from tests.operator.metrics.text import EngineText
@@ -225,3 +225,35 @@ async def test_an_address_that_refuses(fleet: Fleet) -> None:
     async with aiohttp.ClientSession() as session:
         with pytest.raises(ScrapeError, match="http"):
             await HttpFetch(session)("http://127.0.0.1:1/metrics")
+
+
+def late(ttft: int, itl: int, e2e: int) -> EngineText:
+    text = engine()
+    for family, count in ((names.TTFT, ttft), (names.ITL, itl), (names.DURATION, e2e)):
+        for tier in ("interactive", "batch"):
+            for _ in range(count):
+                text.observe(family, 0.05, tier=tier)
+    return text
+
+
+async def test_latencies_are_kept_that_objectives_are_about(fleet: Fleet) -> None:
+    """One that is asked for anew begins to grow then: what came before it is no growth."""
+    pods, scraper, base = fleet
+    one = frozenset({(Latency.ITL, "interactive")})
+    two = frozenset({(Latency.E2E, "interactive"), (Latency.ITL, "batch")})
+    found: list[dict[str, float]] = []
+    for place, judged in enumerate((one, one, two, two)):
+        scraper.judge(judged)
+        pods.texts["a"] = late(1 + place, 10 + place, 100 + place)
+        slices = (await scraper.scrape([target(base, "a")], 100.0 + 5 * place)).slices
+        if place:
+            grown = slices[-1]
+            found.append(
+                {r.value: h.samples for r, h in grown.histograms.items()}
+                | {f"batch {r.value}": h.samples for r, h in grown.batch.items()}
+            )
+    assert found == [
+        {"ttft": 1, "itl": 1},
+        {"ttft": 1},
+        {"ttft": 1, "e2e": 1, "batch itl": 1},
+    ]

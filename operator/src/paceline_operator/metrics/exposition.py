@@ -6,7 +6,7 @@ Load and shape are summed over tiers; latencies that objectives are about never 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
@@ -64,6 +64,10 @@ JUDGED = frozenset({Latency.TTFT, Latency.ITL, Latency.TPOT, Latency.E2E})
 _BY_TIER = JUDGED | {Latency.PROMPT_TOKENS}
 """What is kept of each tier by itself: the longest prompts of a batch make no first token late."""
 BATCH = "batch"
+Judged = frozenset[tuple[Latency, str]]
+"""Latencies with a tier that some objective is about."""
+ALL_JUDGED: Judged = frozenset((role, tier) for role in JUDGED for tier in (INTERACTIVE, BATCH))
+_ALWAYS_READ = frozenset({(Latency.TTFT, INTERACTIVE)})
 _GAUGES = {
     names.REQUESTS_RUNNING.full_name,
     names.REQUESTS_WAITING.full_name,
@@ -118,6 +122,26 @@ class Exposition:
     def started_s(self) -> float:
         """Start of the server process, Unix time; 0 where not reported."""
         return self.gauge(names.START_TIME)
+
+
+def without_unjudged(totals: Totals, judged: Judged) -> Totals:
+    """The same without the latencies that no objective is about: nobody asks for those."""
+    return replace(
+        totals,
+        histograms=_of(totals.histograms, INTERACTIVE, judged),
+        batch=_of(totals.batch, BATCH, judged),
+    )
+
+
+def _of(
+    histograms: Mapping[Latency, Histogram], tier: str, judged: Judged
+) -> Mapping[Latency, Histogram]:
+    kept = judged | _ALWAYS_READ
+    return {
+        role: found
+        for role, found in histograms.items()
+        if role not in JUDGED or (role, tier) in kept
+    }
 
 
 def parse(text: str) -> Exposition:

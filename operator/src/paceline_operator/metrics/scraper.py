@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.window import INTERACTIVE, Counter, PodShare, Window
@@ -11,7 +11,14 @@ from paceline_operator.metrics import names
 from paceline_operator.metrics.booking import Booking
 from paceline_operator.metrics.direct import SCRAPE_INTERVAL_S
 from paceline_operator.metrics.errors import ScrapeError
-from paceline_operator.metrics.exposition import BATCH, Exposition, Totals
+from paceline_operator.metrics.exposition import (
+    ALL_JUDGED,
+    BATCH,
+    Exposition,
+    Judged,
+    Totals,
+    without_unjudged,
+)
 from paceline_operator.metrics.increase import increase
 from paceline_operator.metrics.source import Answer, PodAnswers, Source, Target
 
@@ -65,8 +72,9 @@ class Scrape:
 
 @dataclass(slots=True)
 class _Pod:
-    """The last answer of one pod."""
+    """The last answer of one pod, as far as objectives asked for its latencies by then."""
 
+    judged: Judged = ALL_JUDGED
     exposition: Exposition | None = None
     read_at_s: float | None = None
     origin: str = ""
@@ -84,9 +92,11 @@ class _Pod:
             return None
         return self.exposition if answer.earlier is None else answer.earlier(self.read_at_s)
 
-    def take(self, answer: Answer) -> None:
+    def take(self, answer: Answer, judged: Judged) -> None:
         """Keep an answer in place of the one before."""
-        self.exposition, self.read_at_s = answer.exposition, answer.read_at_s
+        seen = answer.exposition
+        self.exposition = replace(seen, totals=without_unjudged(seen.totals, judged))
+        self.judged, self.read_at_s = judged, answer.read_at_s
         self.origin = answer.origin
 
 
@@ -101,6 +111,11 @@ class Scraper:
         self._source = source
         self._pods: dict[str, _Pod] = {}
         self._booking = Booking()
+        self._judged = ALL_JUDGED
+
+    def judge(self, judged: Judged) -> None:
+        """Keep of latencies, from now on, only those that objectives are about."""
+        self._judged = judged
 
     async def scrape(self, targets: Iterable[Target], now_s: float) -> Scrape:
         """Reads all targets in parallel; one that fails only keeps its old reading.
@@ -133,10 +148,13 @@ class Scraper:
         if not pod.is_news(answer):
             return None
         before, since_s = pod.base_line(answer, self._stale_after_s), pod.read_at_s
-        pod.take(answer)
+        # What was not kept of the answer before has an unknown growth, not all of what there is.
+        known = pod.judged & self._judged
+        pod.take(answer, self._judged)
         if before is None or since_s is None:
             return None
-        return _window(increase(before, answer.exposition), target, since_s, answer.read_at_s)
+        grown = without_unjudged(increase(before, answer.exposition), known)
+        return _window(grown, target, since_s, answer.read_at_s)
 
 
 def _chosen(answers: tuple[Answer, ...], origin: str, not_before_s: float) -> Answer:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
+from paceline_operator.autopilot.attainment import LATENCY_OF
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain import blast_radius, calendar, crash_loop, modes, pods, tunables
@@ -71,6 +72,8 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     # Nothing is awaited between the object and its children: they are of one moment.
     status, (asked, refused) = _status(service), _spec(service)
     spec = None if asked is None else modes.capped(asked, ctx.max_mode)
+    if spec is not None:
+        session.scraper.judge(frozenset((LATENCY_OF[o.metric], o.tier.value) for o in spec.slos))
     children = _children(ctx, key, session)
     items = _pods(ctx, key)
     deployment = children.get((DEPLOYMENT.kind, derive(key[1])))
