@@ -20,6 +20,16 @@ from tests.operator.reconcile.test_tick import (
 )
 
 
+def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> workers.Workers:
+    """Workers whose every pass fails."""
+
+    async def fail(_: Context, __: Key) -> float:
+        raise error
+
+    monkeypatch.setattr(workers, "tick", fail)
+    return workers.Workers(made_context(FailingApi(), ObedientEngines(), NoMetrics()), 1)
+
+
 @pytest.mark.parametrize(
     ("error", "delays"),
     [
@@ -31,12 +41,7 @@ from tests.operator.reconcile.test_tick import (
 async def test_failed_passes(
     monkeypatch: pytest.MonkeyPatch, error: KubeError, delays: list[float]
 ) -> None:
-    async def fail(_: Context, __: Key) -> float:
-        raise error
-
-    monkeypatch.setattr(workers, "tick", fail)
-    ctx = made_context(FailingApi(), ObedientEngines(), NoMetrics())
-    made = workers.Workers(ctx, 1)
+    made = failing(monkeypatch, error)
     assert [await made._pass(KEY) for _ in delays] == delays
 
 
@@ -50,13 +55,8 @@ async def test_failed_passes(
 async def test_pods_that_are_measured_are_measured_on(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    async def fail(_: Context, __: Key) -> float:
-        raise error
-
-    monkeypatch.setattr(workers, "tick", fail)
-    ctx = made_context(FailingApi(), ObedientEngines(), NoMetrics())
-    made = workers.Workers(ctx, 1)
-    ctx.session(KEY).scrape = Scrape(pods={}, slices=())
+    made = failing(monkeypatch, error)
+    made.ctx.session(KEY).scrape = Scrape(pods={}, slices=())
     assert [await made._pass(KEY) for _ in range(8)][-1] == workers.MEASURED_BACKOFF_S
     assert workers.MEASURED_BACKOFF_S < STALE_AFTER_INTERVALS * SCRAPE_INTERVAL_S
 
@@ -66,11 +66,7 @@ async def test_a_conflict_is_told_once_it_is_no_chance(
 ) -> None:
     """A new fleet's Deployment changes under the first writes; they are simply made again."""
 
-    async def fail(_: Context, __: Key) -> float:
-        raise ConflictError("the object has been modified")
-
-    monkeypatch.setattr(workers, "tick", fail)
-    made = workers.Workers(made_context(FailingApi(), ObedientEngines(), NoMetrics()), 1)
+    made = failing(monkeypatch, ConflictError("the object has been modified"))
     with caplog.at_level(logging.INFO):
         for _ in range(workers.CONFLICTS_BY_CHANCE):
             await made._pass(KEY)
