@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.demo.observer import ObserverError
+from e2e.demo.timeline import PodTimes
 from e2e.kubectl import KubectlError
 from e2e.smoke.__main__ import Report
 from e2e.trial import part
@@ -62,3 +63,23 @@ def test_an_observer_that_fails_ends_the_load_with_its_own_words(
     assert watching.checks == 3
     assert watching.is_closed
     assert job.deletions == 1
+
+
+@pytest.mark.parametrize(
+    ("pods", "idle_s"),
+    [
+        ([(0.0, 70.0), (0.0, 80.0)], 20.0),
+        ([(0.0, 80.0), (105.0, 120.0)], 20.0),
+        ([(0.0, None)], 0.0),
+        ([], 0.0),
+    ],
+    ids=["the last of the first", "one made under load", "one that never was", "none"],
+)
+def test_a_fleet_is_idle_from_its_last_ready_pod_to_the_load(
+    pods: list[tuple[float, float | None]], idle_s: float
+) -> None:
+    seen = {str(place): PodTimes(created_s=c, ready_s=r) for place, (c, r) in enumerate(pods)}
+    served: Any = SimpleNamespace(
+        judged_s=(100.0, 300.0), observer=SimpleNamespace(pods=seen), log=None, stages=None
+    )
+    assert part._idle_s(served) == idle_s
