@@ -30,8 +30,12 @@ HOT = (
     "simulator/metering/*.py",
     "simulator/scoring/*.py",
     "simulator/fleet/agenda.py",
+    "simulator/fleet/clients.py",
     "simulator/fleet/ledger.py",
     "simulator/fleet/router.py",
+    "simulator/loads/lengths.py",
+    "simulator/loads/rates.py",
+    "simulator/loads/single_turns.py",
     "simulator/law.py",
     "simulator/request.py",
     "simulator/sink.py",
@@ -40,11 +44,15 @@ HOT = (
     "autopilot/capacity.py",
     "autopilot/demand.py",
     "autopilot/fit.py",
+    "autopilot/fleet.py",
     "autopilot/law.py",
     "autopilot/linear.py",
+    "autopilot/minutes.py",
     "autopilot/plant.py",
     "autopilot/slices.py",
+    "autopilot/trend.py",
     "autopilot/window.py",
+    "autopilot/workload.py",
 )
 """Where the time goes; classes that mypyc cannot make (protocols that are asked for at run time)
 are in none of them."""

@@ -8,6 +8,7 @@ time to first token; ITL targets allow budgets of some hundred tokens.
 from __future__ import annotations
 
 from bench.conformance.load_case import LoadCase, Service
+from paceline_operator.autopilot.window import BATCH
 from paceline_operator.simulator.fleet.faults import Fault, StepsSlower
 from paceline_operator.simulator.loads.conversations import Conversations
 from paceline_operator.simulator.loads.lengths import LogNormal, LogNormalLengths
@@ -26,7 +27,6 @@ from paceline_operator.simulator.loads.rates import (
 from paceline_operator.simulator.loads.shared_prefixes import SharedPrefixes
 from paceline_operator.simulator.loads.single_turns import SingleTurns, Stage
 from paceline_operator.simulator.loads.together import Together
-from paceline_operator.simulator.request import BATCH
 
 LARGE = Service(profile="llama-3-70b-a100-tp4", ttft_ms=3000, itl_ms=100)
 TALKING = Service(profile="llama-3-70b-a100-tp4", ttft_ms=4000, itl_ms=100)

@@ -6,10 +6,10 @@ import random
 from dataclasses import dataclass, replace
 from math import inf
 
-from paceline_operator.autopilot.window import INTERACTIVE
+from paceline_operator.autopilot.window import BATCH, INTERACTIVE
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.law import StepLaw
-from paceline_operator.simulator.request import BATCH, Request
+from paceline_operator.simulator.request import Request
 
 
 @dataclass(frozen=True, slots=True)

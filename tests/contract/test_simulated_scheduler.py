@@ -10,11 +10,11 @@ from math import inf, isclose
 
 import pytest
 
-from paceline_operator.autopilot.window import INTERACTIVE
+from paceline_operator.autopilot.window import BATCH, INTERACTIVE
 from paceline_operator.simulator.engine import Engine, prefix_keys
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.metering.target import longest_s
-from paceline_operator.simulator.request import BATCH, Request
+from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.sink import Served
 from tests.contract.happenings import Abort, Arrival, Change, Event, Life, life
 from tests.contract.real_engine import RealEngine, Step, Story

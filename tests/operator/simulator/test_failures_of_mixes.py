@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 from paceline_operator.autopilot.decision import Action, Knob, Reason
+from paceline_operator.autopilot.window import BATCH
 from paceline_operator.autopilot.workload import observe
 from paceline_operator.domain.verdicts import Sight, slo_feasible
 from paceline_operator.simulator.fleet.faults import RouterSkewed
@@ -14,7 +15,6 @@ from paceline_operator.simulator.loads.rates import Constant, Piecewise, Segment
 from paceline_operator.simulator.loads.shared_prefixes import SharedPrefixes
 from paceline_operator.simulator.loads.single_turns import SingleTurns, Stage
 from paceline_operator.simulator.loads.together import Together
-from paceline_operator.simulator.request import BATCH
 from tests.operator.simulator.scenario import (
     SMALL,
     Service,

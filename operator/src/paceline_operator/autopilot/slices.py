@@ -6,13 +6,18 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from paceline_operator.autopilot.window import Counter, Histogram, Latency, Window, merge
+from paceline_operator.autopilot.window import (
+    Counter,
+    Histogram,
+    Latency,
+    Window,
+    kept_once,
+    merge,
+)
 
 HISTORY_S = 300.0
 SHARES_KEPT_S = 75.0
 """Slices that ended so long ago still tell pods apart: the longest trial and a scrape more."""
-_WHOLE = tuple(float(count) for count in range(1024))
-"""Nearly all counts of a slice are small whole numbers: kept once, not each for itself."""
 ARRIVALS = (
     Counter.REQUESTS_RECEIVED,
     Counter.PROMPT_TOKENS_RECEIVED,
@@ -91,12 +96,7 @@ def _compact(window: Window) -> Window:
 
 def _compacted(histograms: Mapping[Latency, Histogram]) -> dict[Latency, Histogram]:
     return {
-        role: Histogram(found.edges, tuple(map(_shared, found.counts)), found.total)
+        role: Histogram(found.edges, tuple(map(kept_once, found.counts)), found.total)
         for role, found in histograms.items()
         if any(found.counts)
     }
-
-
-def _shared(count: float) -> float:
-    whole = int(count)
-    return _WHOLE[whole] if whole == count and 0 <= whole < len(_WHOLE) else count

@@ -99,4 +99,6 @@ def _cut(parts: Iterable[Part], part_s: float) -> list[list[Part]]:
 
 def _rate(parts: Iterable[Part]) -> float:
     found = list(parts)
-    return sum(part.requests for part in found) / sum(part.length_s for part in found)
+    requests = sum(part.requests for part in found)
+    length_s = sum(part.length_s for part in found)
+    return requests / length_s

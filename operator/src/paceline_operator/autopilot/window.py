@@ -23,10 +23,12 @@ from typing_extensions import override
 VARIABLES = "npdkxt"
 INTERACTIVE = "interactive"
 """The tier that is tuned and scaled for; work of any other tier is fitted in beside it."""
+BATCH = "batch"
 _PAIRS = tuple(combinations_with_replacement(VARIABLES, 2))
 # Names of the sums as engines export them: `n`, `p` .. `t`, then products `pp`, `pd` .. `tt`.
 TERMS: tuple[str, ...] = tuple((a + b).replace("n", "") or "n" for a, b in _PAIRS)
 _PLACE: dict[str, int] = {term: place for place, term in enumerate(TERMS)}
+_SMALL = {float(count): float(count) for count in range(1024)}
 
 
 class StepClass(StrEnum):
@@ -305,6 +307,11 @@ class Window:
         """One histogram, empty where nothing was reported."""
         found = self.histograms if tier == INTERACTIVE else self.batch
         return found.get(latency, Histogram())
+
+
+def kept_once(count: float) -> float:
+    """A count; the small whole ones, as nearly all of a histogram are, are one object each."""
+    return _SMALL.get(count, count)
 
 
 def merge(windows: Iterable[Window]) -> Window:

@@ -8,6 +8,7 @@ from math import sqrt
 from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.memory import Memory, Shape
 from paceline_operator.autopilot.window import (
+    BATCH,
     INTERACTIVE,
     Counter,
     Histogram,
@@ -16,7 +17,6 @@ from paceline_operator.autopilot.window import (
     Window,
 )
 
-_BATCH = "batch"
 _Z95 = 1.645
 _LOAD_WINDOW_S = 60.0
 _SHAPE_WINDOW_S = 300.0
@@ -184,7 +184,7 @@ def _differs(lately: Window, usual: Window) -> bool:
 
 def _prompts(window: Window) -> Histogram:
     """Of both tiers, as their mean is."""
-    own, others = (window.histogram(Latency.PROMPT_TOKENS, tier) for tier in (INTERACTIVE, _BATCH))
+    own, others = (window.histogram(Latency.PROMPT_TOKENS, tier) for tier in (INTERACTIVE, BATCH))
     return own + others
 
 

@@ -13,6 +13,7 @@ from math import isfinite
 from typing import Any
 
 from paceline_operator.autopilot.window import (
+    BATCH,
     INTERACTIVE,
     TERMS,
     Counter,
@@ -21,6 +22,7 @@ from paceline_operator.autopilot.window import (
     Moments,
     SloCounts,
     StepClass,
+    kept_once,
     slo_key,
 )
 from paceline_operator.metrics import names
@@ -63,7 +65,6 @@ UNREAD = frozenset(
 JUDGED = frozenset({Latency.TTFT, Latency.ITL, Latency.TPOT, Latency.E2E})
 _BY_TIER = JUDGED | {Latency.PROMPT_TOKENS}
 """What is kept of each tier by itself: the longest prompts of a batch make no first token late."""
-BATCH = "batch"
 Judged = frozenset[tuple[Latency, str]]
 """Latencies with a tier that some objective is about."""
 ALL_JUDGED: Judged = frozenset((role, tier) for role in JUDGED for tier in (INTERACTIVE, BATCH))
@@ -268,11 +269,7 @@ def _histogram(cumulative: Mapping[str, float], total: float) -> Histogram:
     edges = _edges(tuple(cumulative))
     ordered = [cumulative[text] for text in edges.texts]
     steps = (high - low for low, high in pairwise(ordered))
-    return Histogram(edges.values, (_kept(ordered[0]), *map(_kept, steps)), total)
-
-
-def _kept(count: float) -> float:
-    return _SMALL.get(count, count)
+    return Histogram(edges.values, (kept_once(ordered[0]), *map(kept_once, steps)), total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +289,6 @@ def _edges(texts: tuple[str, ...]) -> _Edges:
     return _Edges(tuple(value for value, _ in found), tuple(text for _, text in found))
 
 
-_SMALL = {float(count): float(count) for count in range(256)}
-"""Most buckets hold next to nothing: such counts are kept once, not for each bucket of each pod."""
 _READ_COUNTERS = {name: role for name, role in COUNTERS.items() if role not in UNREAD}
 _READ_HISTOGRAMS = {name: role for name, role in HISTOGRAMS.items() if role not in UNREAD}
 _Add = Callable[[_Collected, Any, Mapping[str, str], float], None]

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.window import INTERACTIVE, Counter, PodShare, Window
+from paceline_operator.autopilot.window import BATCH, INTERACTIVE, Counter, PodShare, Window
 from paceline_operator.metrics import names
 from paceline_operator.metrics.booking import Booking
 from paceline_operator.metrics.direct import SCRAPE_INTERVAL_S
 from paceline_operator.metrics.errors import ScrapeError
 from paceline_operator.metrics.exposition import (
     ALL_JUDGED,
-    BATCH,
     Exposition,
     Judged,
     Totals,

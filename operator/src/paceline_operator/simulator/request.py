@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from paceline_operator.autopilot.window import INTERACTIVE
 
-BATCH = "batch"
 PREFIX_BLOCK_TOKENS = 512
 """Tokens of a prompt that one id of `prefix_blocks` stands for; the last may stand for fewer."""
 

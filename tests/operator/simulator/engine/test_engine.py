@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from paceline_operator.autopilot.window import BATCH
 from paceline_operator.simulator.engine import Engine
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.law import StepLaw
-from paceline_operator.simulator.request import BATCH, Request
+from paceline_operator.simulator.request import Request
 from tests.operator.simulator.engine.recorder import Recorder
 
 LAW = StepLaw(base_ms=8.0, per_prefill_token_ms=0.1, per_decode_row_ms=1.0, per_kv_token_ms=0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paceline_operator.autopilot.window import BATCH
 from paceline_operator.simulator.engine.chance import Chance
 from paceline_operator.simulator.engine.entrance import Entrance
 from paceline_operator.simulator.engine.loop import Loop
@@ -10,7 +11,7 @@ from paceline_operator.simulator.engine.scheduler import Scheduler
 from paceline_operator.simulator.engine.sequence import Sequence
 from paceline_operator.simulator.engine.streams import Streams
 from paceline_operator.simulator.engine_config import EngineConfig
-from paceline_operator.simulator.request import BATCH, Request
+from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.sink import Served, Sink
 
 

@@ -57,7 +57,8 @@ class StepTimeModel:
     """
 
     def __init__(self) -> None:
-        self._information = [[0.0] * _SIZE for _ in range(_SIZE)]
+        # Symmetric: rows down to the diagonal.
+        self._information = [[0.0] * (row + 1) for row in range(_SIZE)]
         self._target = [0.0] * _SIZE
         self._steps = 0.0
         self._variance = 0.0
@@ -81,9 +82,8 @@ class StepTimeModel:
 
     def longest_chunk(self, load: StepLoad, start: int, target_ms: float) -> int:
         """Tokens of a chunk from position `start` that still keep the target beside a load."""
-        _, per_token, _, per_kv, per_work = (
-            value / scale for value, scale in zip(self._coefficients(), SCALE, strict=True)
-        )
+        law = self._coefficients()
+        per_token, per_kv, per_work = law[1] / SCALE[1], law[3] / SCALE[3], law[4] / SCALE[4]
         noise_ms = sqrt(self._variance)
         slack = target_ms - MARGIN * noise_ms - self._predict_ms(_scaled(load)) - per_kv * start
         most = max(int(GROWTH * self.largest), self.largest + 1) - load.prefill_tokens
@@ -93,15 +93,17 @@ class StepTimeModel:
             min(_positive_root(per_work, per_token + per_kv + per_work * start, slack), most)
         )
 
-    def _predict_ms(self, scaled: tuple[float, ...]) -> float:
-        return sum(a * b for a, b in zip(self._coefficients(), scaled, strict=True))
+    def _predict_ms(self, scaled: list[float]) -> float:
+        law, total = self._coefficients(), 0.0
+        for index in range(_SIZE):
+            total += law[index] * scaled[index]
+        return total
 
     def _coefficients(self) -> list[float]:
         if self._law is None:
-            held = [
-                [value + RIDGE * (row == column) for column, value in enumerate(line)]
-                for row, line in enumerate(self._information)
-            ]
+            held = [line.copy() for line in self._information]
+            for index, line in enumerate(held):
+                line[index] += RIDGE
             self._law = solve_positive(held, self._target)
         return self._law
 
@@ -112,19 +114,22 @@ class StepTimeModel:
 
     def _learn(self, load: StepLoad, duration_ms: float) -> None:
         self._fade(KEEP)
-        scaled = _scaled(load)
-        for row, value in enumerate(scaled):
-            self._target[row] += value * duration_ms
-            line = self._information[row]
-            for column, other in enumerate(scaled):
-                line[column] += value * other
+        scaled, target = _scaled(load), self._target
+        for row, line in enumerate(self._information):
+            value = scaled[row]
+            target[row] += value * duration_ms
+            for column in range(row + 1):
+                line[column] += value * scaled[column]
         self._steps += 1
         self.largest = max(self.largest, load.prefill_tokens)
         self._law = None
 
     def _fade(self, keep: float) -> None:
-        self._information = [[keep * value for value in line] for line in self._information]
-        self._target = [keep * value for value in self._target]
+        target = self._target
+        for row, line in enumerate(self._information):
+            target[row] *= keep
+            for column in range(row + 1):
+                line[column] *= keep
         self._steps *= keep
 
 
@@ -164,9 +169,16 @@ class StepTimeTarget:
         return max(fitting, self._least - load.prefill_tokens)
 
 
-def _scaled(load: StepLoad) -> tuple[float, ...]:
+def _scaled(load: StepLoad) -> list[float]:
     """Regressors of about the same size."""
-    return tuple(value / scale for value, scale in zip((1, *load), SCALE, strict=True))
+    tokens, rows, kv_tokens, work = load
+    return [
+        1.0 / SCALE[0],
+        tokens / SCALE[1],
+        rows / SCALE[2],
+        kv_tokens / SCALE[3],
+        work / SCALE[4],
+    ]
 
 
 def _positive_root(square: float, linear: float, constant: float) -> float:

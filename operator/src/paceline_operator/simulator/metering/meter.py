@@ -12,6 +12,7 @@ from typing import Protocol, cast
 
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.window import (
+    BATCH,
     INTERACTIVE,
     Counter,
     Histogram,
@@ -26,7 +27,6 @@ from paceline_operator.simulator.metering.grid import Grid
 from paceline_operator.simulator.metering.objective_counts import ObjectiveCounts
 from paceline_operator.simulator.metering.step_meter import ITL_EDGES, STEP_EDGES, StepMeter, Times
 from paceline_operator.simulator.metering.tally import Tally
-from paceline_operator.simulator.request import BATCH
 from paceline_operator.simulator.scoring.outcome import COMPLETED, FAILED
 from paceline_operator.simulator.sink import Served
 
