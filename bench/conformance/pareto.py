@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from bench.conformance.bars import ATTAINMENT, OURS
 from bench.conformance.cell import Cell, Score
+from bench.conformance.seeds import by_contestant, middle
 
 mpl.use("Agg")
 
@@ -26,11 +27,12 @@ Points = Mapping[str, Sequence[Score]]
 
 
 def points_of(scores: Mapping[Cell, Score], load: str, cold_start_s: int) -> dict[str, list[Score]]:
-    """What one panel shows, from dear to cheap."""
+    """What one panel shows, from dear to cheap; of several seeds the middle."""
     found: dict[str, list[Score]] = {}
-    for cell, score in sorted(scores.items(), key=lambda item: -item[1].replica_hours):
-        if (cell.load, cell.cold_start_s) == (load, cold_start_s):
-            found.setdefault(cell.policy, []).append(score)
+    for (policy, _), by_seed in by_contestant(scores, load, cold_start_s).items():
+        found.setdefault(policy, []).append(middle(by_seed.values()))
+    for settings in found.values():
+        settings.sort(key=lambda score: -score.replica_hours)
     return found
 
 

@@ -12,9 +12,11 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
-from bench.conformance import pareto
+from bench.conformance import pareto, summary
 from bench.conformance.bars import OURS, Bar, Finding, missed
 from bench.conformance.cell import Cell, Score
+from bench.conformance.seeds import by_contestant, middle
+from bench.conformance.summary import Line
 
 TEMPLATE = "report.html.j2"
 
@@ -44,7 +46,7 @@ def write(evaluation: Evaluation, folder: Path) -> tuple[Path, Path]:
     stem = f"conformance-{evaluation.made_at:%Y%m%dT%H%M%SZ}"
     page, data = folder / f"{stem}.html", folder / f"{stem}.json"
     page.write_text(html(evaluation))
-    data.write_text(json.dumps(document(evaluation), indent=1) + "\n")
+    data.write_text(_json(document(evaluation)))
     return page, data
 
 
@@ -63,6 +65,18 @@ def document(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
+def _json(document: Mapping[str, Any]) -> str:
+    """A line for each cell and finding: there are thousands."""
+    entries = (f'"{key}": {_rows(value)}' for key, value in document.items())
+    return "{\n" + ",\n".join(entries) + "\n}\n"
+
+
+def _rows(value: Any) -> str:
+    if not isinstance(value, list) or not value:
+        return json.dumps(value)
+    return "[\n" + ",\n".join(f" {json.dumps(each)}" for each in value) + "\n]"
+
+
 def html(evaluation: Evaluation) -> str:
     """The page, pictures inside."""
     groups = sorted({(cell.load, cell.cold_start_s) for cell in evaluation.scores})
@@ -76,6 +90,7 @@ def html(evaluation: Evaluation) -> str:
         line=evaluation.line,
         held=not missed(evaluation.findings),
         image=base64.b64encode(pareto.png(panels)).decode(),
+        lines=[_summary_row(line) for line in summary.lines(evaluation.scores)],
         bars=[row for bar in Bar if (row := bar_row(bar, evaluation.findings))],
         groups=[
             {"title": titles[group], "rows": score_rows(evaluation.scores, *group)}
@@ -108,17 +123,24 @@ def score_rows(
     scores: Mapping[Cell, Score], load: str, cold_start_s: int
 ) -> list[dict[str, str | int | bool]]:
     """The table of one load, best attainment first."""
-    cells = [c for c in scores if (c.load, c.cold_start_s) == (load, cold_start_s)]
-    cells.sort(key=lambda cell: (-round(scores[cell].attainment, 3), scores[cell].replica_hours))
-    return [_row(cell, scores[cell]) for cell in cells]
+    found = by_contestant(scores, load, cold_start_s)
+    rows = [(middle(by_seed.values()), contestant) for contestant, by_seed in found.items()]
+    rows.sort(key=lambda row: (-round(row[0].attainment, 3), row[0].replica_hours))
+    return [_row(*contestant, score, found[contestant]) for score, contestant in rows]
 
 
-def _row(cell: Cell, score: Score) -> dict[str, str | int | bool]:
-    place = "" if cell.setting is None else f" #{cell.setting}"
+def _row(
+    policy: str, setting: int | None, score: Score, by_seed: Mapping[int, Score]
+) -> dict[str, str | int | bool]:
+    place = "" if setting is None else f" #{setting}"
+    attained = [each.attainment for each in by_seed.values()]
+    least, most = f"{100 * min(attained):.1f}", f"{100 * max(attained):.1f}"
     return {
-        "policy": f"{cell.policy}{place} (seed {cell.seed})",
-        "ours": cell.policy == OURS,
+        "policy": f"{policy}{place}",
+        "ours": policy == OURS,
+        "seeds": len(by_seed),
         "attainment": f"{100 * score.attainment:.1f} %",
+        "range": "" if least == most else f"{least} to {most}",
         "ttft": f"{100 * score.ttft_attainment:.1f} %",
         "itl": f"{100 * score.itl_attainment:.1f} %",
         "hours": f"{score.replica_hours:.2f}",
@@ -129,3 +151,22 @@ def _row(cell: Cell, score: Score) -> dict[str, str | int | bool]:
         "peak": score.replicas_peak,
         "cut": score.cut,
     }
+
+
+def _summary_row(line: Line) -> dict[str, str | int]:
+    return {
+        "load": line.load,
+        "cold": line.cold_start_s,
+        "seeds": line.seeds,
+        "ours": _reached(line.ours),
+        "rival": "" if line.rival is None else f"{line.rival_hours:.2f} h ({line.rival})",
+        "ratio": "" if line.ratio is None else f"{line.ratio:.2f}",
+        "oracle": _reached(line.oracle),
+        "static": _reached(line.static_peak),
+    }
+
+
+def _reached(score: Score | None) -> str:
+    if score is None:
+        return ""
+    return f"{100 * score.attainment:.1f} %, {score.replica_hours:.2f} h"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def test_page_and_file_hold_every_cell(tmp_path: Path) -> None:
     assert "conformance: ok cells=4 traces=none" in text
     assert "data:image/png;base64," in text
     for policy in (bars.OURS, bars.ORACLE, bars.STATIC_PEAK, "keda-waiting #2"):
-        assert f"{policy} (seed 1)" in text
+        assert f"<td>{policy}</td>" in text
     stored = json.loads(data.read_text())
     assert len(stored["cells"]) == 4
     assert stored["missed"] == []
@@ -38,7 +39,7 @@ def test_page_and_file_hold_every_cell(tmp_path: Path) -> None:
 
 def test_a_table_has_the_best_first_and_ours_marked() -> None:
     rows = score_rows(field(), "step", 120)
-    assert rows[0]["policy"] == "static-peak (seed 1)"
+    assert rows[0]["policy"] == "static-peak"
     assert [row["ours"] for row in rows].count(True) == 1
 
 
@@ -68,3 +69,15 @@ def test_a_panel_joins_settings_from_dear_to_cheap() -> None:
     assert set(points) == {bars.OURS, bars.ORACLE, bars.STATIC_PEAK, "keda-waiting"}
     assert points_of(field(), "step", 30) == {}
     assert points[bars.OURS] == [field()[CELL]]
+
+
+def test_seeds_of_one_contestant_share_a_row_that_tells_their_range() -> None:
+    better = replace(GOOD, attainment=0.99)
+    rows = score_rows(
+        field() | {replace(CELL, seed=2): better, replace(CELL, seed=3): better}, "step", 120
+    )
+    (row,) = (row for row in rows if row["ours"])
+    assert (row["seeds"], row["attainment"], row["range"]) == (3, "99.0 %", "97.0 to 99.0")
+    assert all(row["range"] == "" for row in rows if row["seeds"] == 1)
+    (point,) = points_of({CELL: GOOD, replace(CELL, seed=2): better}, "step", 120)[bars.OURS]
+    assert point.attainment == GOOD.attainment

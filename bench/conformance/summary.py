@@ -1,0 +1,82 @@
+"""The autopilot beside the best of the others, a line for each load and cold start. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench.conformance.bars import ORACLE, OURS, STATIC_PEAK, cheapest_equal
+from bench.conformance.cell import Cell, Score, Scores
+from bench.conformance.seeds import by_contestant, middle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One load at one cold start; medians over the seeds.
+
+    Attributes:
+        load: Name of the load.
+        cold_start_s: The cold start.
+        seeds: How many.
+        ours: The autopilot's score.
+        rival: The cheapest that attains what the autopilot does, None where nobody does; that of
+            the seed whose ratio is the median.
+        rival_hours: Its replica-hours in that seed.
+        ratio: The autopilot's replica-hours over those of such rivals.
+        oracle: The oracle's score, None where it was not run.
+        static_peak: That of the static fleet, None where there is none.
+    """
+
+    load: str
+    cold_start_s: int
+    seeds: int
+    ours: Score
+    rival: str | None
+    rival_hours: float | None
+    ratio: float | None
+    oracle: Score | None
+    static_peak: Score | None
+
+
+def lines(scores: Scores) -> Iterator[Line]:
+    """One for each load and cold start the autopilot was run on.
+
+    Args:
+        scores: Of every cell.
+    """
+    ours = [cell for cell in scores if cell.policy == OURS and cell.setting is None]
+    for load, cold_start_s in sorted({(cell.load, cell.cold_start_s) for cell in ours}):
+        same = [cell for cell in ours if (cell.load, cell.cold_start_s) == (load, cold_start_s)]
+        yield _line(scores, sorted(same))
+
+
+def _line(scores: Scores, ours: list[Cell]) -> Line:
+    load, cold_start_s = ours[0].load, ours[0].cold_start_s
+    found = by_contestant(scores, load, cold_start_s)
+    duels = sorted(filter(None, (_duel(scores, cell) for cell in ours)))
+    ratio, rival, rival_hours = duels[(len(duels) - 1) // 2] if duels else (None, None, None)
+
+    def of(policy: str) -> Score | None:
+        by_seed = found.get((policy, None))
+        return middle(by_seed.values()) if by_seed else None
+
+    return Line(
+        load=load,
+        cold_start_s=cold_start_s,
+        seeds=len(ours),
+        ours=middle(scores[cell] for cell in ours),
+        rival=rival,
+        rival_hours=rival_hours,
+        ratio=ratio,
+        oracle=of(ORACLE),
+        static_peak=of(STATIC_PEAK),
+    )
+
+
+def _duel(scores: Scores, ours: Cell) -> tuple[float, str, float] | None:
+    """Ratio of hours, the cheapest rival that attains as much, and its hours."""
+    rivals = cheapest_equal(scores, ours)
+    if not rivals:
+        return None
+    hours, rival = min((score.replica_hours, name) for name, score in rivals.items())
+    return scores[ours].replica_hours / max(1e-9, hours), rival, hours
