@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import multiprocessing
 from collections.abc import Callable, Iterable, Mapping
@@ -70,7 +71,8 @@ class Runner:
         self._told = told
         # Threads ask: a forked child could inherit a lock that one of them holds.
         spawning = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(jobs, mp_context=spawning)
+        # A cell makes hardly any cycles, and millions of objects that would be looked at for them.
+        self._pool = ProcessPoolExecutor(jobs, mp_context=spawning, initializer=gc.disable)
 
     def __enter__(self) -> Self:
         """The runner itself."""
@@ -149,4 +151,6 @@ def _cases(traces: Path | None) -> dict[str, LoadCase]:
 
 
 def _in_process(traces: Path | None, cell: Cell, tuning: Tuning) -> Score:
-    return run_cell(cell, _cases(traces)[cell.load], tuning)
+    score = run_cell(cell, _cases(traces)[cell.load], tuning)
+    gc.collect()
+    return score
