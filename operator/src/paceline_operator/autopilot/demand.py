@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
@@ -11,7 +11,6 @@ from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.memory import Minute
 from paceline_operator.autopilot.minutes import offered_requests
 from paceline_operator.autopilot.trend import Part, carried_on
-from paceline_operator.autopilot.window import Window
 from paceline_operator.autopilot.workload import Workload
 
 SPANS_S = (5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0)
@@ -147,11 +146,14 @@ class _Offered:
         minutes: Sequence[Minute] = (),
         prompt_share: float = 1.0,
     ) -> None:
-        self.slices = fleet.slices
         self._minutes = minutes
         self._prompt_share = prompt_share
         self._step_sigmas = step_sigmas
         self._prompt_tokens = max(1.0, workload.prompt_mean)
+        self.slices = [
+            Part(w.start_s, w.end_s, self._work(w.offered_tokens, offered_requests(w)))
+            for w in fleet.slices
+        ]
         # A sum of random prompts varies more than a count of requests does.
         by_prompts = 1.0 + prompt_share**2 * workload.prompt_cv2
         self._dispersion = min(_MOST_DISPERSION, max(by_prompts, self._clustering()))
@@ -169,11 +171,11 @@ class _Offered:
     @property
     def _is_young(self) -> bool:
         """Whether measuring has just begun, or begun again."""
-        return sum(window.length_s for window in self.slices) < YOUNG_S
+        return sum(part.length_s for part in self.slices) < YOUNG_S
 
     def rate(self, span_s: float, until_s: float = 0.0) -> float:
         """Over a stretch that ends so many seconds ago; 0 where nothing was measured."""
-        return self._rate(self._within(span_s, until_s))
+        return _rate(self._within(span_s, until_s))
 
     def sigma(self, rps: float, span_s: float) -> float:
         """Standard deviation of the rate measured over a stretch of a steady load."""
@@ -182,10 +184,10 @@ class _Offered:
     def sure(self, span_s: float) -> float:
         """What the rate of the newest stretch proves: more where chance does not explain it."""
         slices = self._within(span_s)
-        length_s = sum(window.length_s for window in slices)
+        length_s = sum(part.length_s for part in slices)
         if not length_s:
             return 0.0
-        found = self._rate(slices)
+        found = _rate(slices)
         sigmas = KNOWN_SIGMAS if self.surges(span_s, self._step_sigmas) else SURE_SIGMAS
         return max(0.0, found - sigmas * self.sigma(found, length_s))
 
@@ -213,15 +215,15 @@ class _Offered:
 
     def _is_covered(self, span_s: float) -> bool:
         """Whether half of a stretch was measured: where nothing was, nothing has fallen."""
-        return sum(window.length_s for window in self._within(span_s)) >= span_s / 2
+        return sum(part.length_s for part in self._within(span_s)) >= span_s / 2
 
     def surges(self, span_s: float, sigmas: float = SURGE_SIGMAS) -> bool:
         """Whether chance does not explain the newest stretch by what came before it."""
         before = self._within(_SHORTEST_LONG_S - span_s, span_s)
-        length_s = sum(window.length_s for window in before)
+        length_s = sum(part.length_s for part in before)
         if length_s < span_s:
             return False
-        base = self._rate(before)
+        base = _rate(before)
         spread = self.sigma(max(base, 1.0 / span_s), span_s)
         return self.rate(span_s) > base + sigmas * spread
 
@@ -254,8 +256,7 @@ class _Offered:
             for each in self._minutes
         ]
         known_s = parts[-1].end_s if parts else 0.0
-        newer = (w for w in self.slices if w.start_s >= known_s - 1e-6 and w.length_s)
-        return [*parts, *(Part(w.start_s, w.end_s, self._requests(w)) for w in newer)]
+        return [*parts, *(p for p in self.slices if p.start_s >= known_s - 1e-6 and p.length_s)]
 
     def _clustering(self) -> float:
         """Index of dispersion of the slices' tokens, from the differences of neighbours.
@@ -264,29 +265,21 @@ class _Offered:
         differences. The variance of a rate measured over a slice is the dispersion times the
         rate over the slice's length, and that of a difference the sum of both.
         """
-        slices = [window for window in self.slices if window.length_s]
-        rate = self._rate(slices)
+        slices = [part for part in self.slices if part.length_s]
+        rate = _rate(slices)
         if len(slices) < _LEAST_SLICES or not rate:
             return 1.0
         squares = sorted(
-            (self._rate([after]) - self._rate([before])) ** 2
+            (after.requests / after.length_s - before.requests / before.length_s) ** 2
             / (1.0 / before.length_s + 1.0 / after.length_s)
             for before, after in pairwise(slices)
         )[:-1]
         return sum(squares) / len(squares) / rate
 
-    def _within(self, span_s: float, until_s: float = 0.0) -> list[Window]:
+    def _within(self, span_s: float, until_s: float = 0.0) -> list[Part]:
         """Slices that lie in a stretch that ends so many seconds ago, for half of them at least."""
         end_s = self.slices[-1].end_s - until_s
-        return [w for w in self.slices if end_s - span_s - 1e-6 <= _middle_s(w) < end_s - 1e-6]
-
-    def _rate(self, slices: Iterable[Window]) -> float:
-        found = list(slices)
-        length_s = sum(window.length_s for window in found)
-        return sum(map(self._requests, found)) / length_s if length_s else 0.0
-
-    def _requests(self, window: Window) -> float:
-        return self._work(window.offered_tokens, offered_requests(window))
+        return [p for p in self.slices if end_s - span_s - 1e-6 <= p.middle_s < end_s - 1e-6]
 
     def _work(self, tokens: float, requests: float) -> float:
         """In requests of the mean prompt."""
@@ -294,5 +287,6 @@ class _Offered:
         return share * tokens / self._prompt_tokens + (1.0 - share) * requests
 
 
-def _middle_s(window: Window) -> float:
-    return (window.start_s + window.end_s) / 2
+def _rate(parts: Sequence[Part]) -> float:
+    length_s = sum(part.length_s for part in parts)
+    return sum(part.requests for part in parts) / length_s if length_s else 0.0
