@@ -117,11 +117,16 @@ class Loop:
     def _decide(self, now_s: float) -> None:
         scheduler, law, chance = self._scheduler, self._law, self._chance
         self._plan = plan = scheduler.schedule(now_s)
-        prefill_tokens, decode_rows, self._kv_tokens, chunk_context = plan.load
-        if not prefill_tokens and not decode_rows:
+        load = plan.load
+        prefill_tokens, rows, self._kv_tokens = (
+            load.prefill_tokens,
+            load.decode_rows,
+            load.kv_tokens,
+        )
+        if not prefill_tokens and not rows:
             raise RuntimeError("there is work, and none of it can run")
-        first_ms = law.step_ms(prefill_tokens, decode_rows, self._kv_tokens, chunk_context)
-        growth_ms = law.per_kv_token_ms * decode_rows
+        first_ms = law.step_ms(prefill_tokens, rows, self._kv_tokens, load.chunk_context)
+        growth_ms = law.per_kv_token_ms * rows
         factor = self._factor * chance.factor(prefill_tokens) / 1e3
         self._pace = Pace(first_ms * factor, growth_ms * factor)
         self._steps = 1 if chance.is_any else scheduler.alike(plan)

@@ -22,7 +22,9 @@ class StepPlan:
         load: What the step holds.
     """
 
-    __slots__ = ("budget", "chunks", "is_short", "left", "load", "now_s", "preempted", "target")
+    __slots__ = (
+        "_room", "budget", "chunks", "is_short", "left", "load", "now_s", "preempted", "target",
+    )  # fmt: skip
 
     def __init__(self, now_s: float, budget: int, target: StepTimeTarget | None) -> None:
         self.now_s = now_s
@@ -33,6 +35,7 @@ class StepPlan:
         self.preempted: list[Sequence] = []
         self.chunks: dict[Sequence, int] = {}
         self.load = StepLoad()
+        self._room: int | None = None
 
     @property
     def at_budget(self) -> bool:
@@ -48,12 +51,15 @@ class StepPlan:
         """
         self.left -= rows
         self.load = StepLoad(decode_rows=rows, kv_tokens=kv_tokens)
+        self._room = None
 
     def room(self) -> int:
         """Tokens that the chunk of a request without context could have."""
         if self.target is None or not self.left:
             return self.left
-        return max(0, min(self.left, self.target.longest(self.load, 0)))
+        if self._room is None:
+            self._room = max(0, min(self.left, self.target.longest(self.load, 0)))
+        return self._room
 
     def extend(self, sequence: Sequence, limit: int) -> int:
         """Takes up to `limit` more tokens of text known at admission; returns how many."""
@@ -70,6 +76,7 @@ class StepPlan:
         self.chunks[sequence] = taken + length
         self.load = self.load.with_chunk(start, taken + length, taken)
         self.left -= length
+        self._room = None
         return length
 
     def end_of(self, sequence: Sequence) -> int:

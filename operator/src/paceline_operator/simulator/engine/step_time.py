@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from math import inf, sqrt
-from typing import NamedTuple
 
 from paceline_operator.simulator.engine.least_squares import solve_positive
 
@@ -30,13 +29,29 @@ REMEMBERED = 2048
 """Steps that are kept until somebody asks; of the oldest of them 1e-9 is left by then."""
 
 
-class StepLoad(NamedTuple):
-    """What a step holds."""
+class StepLoad:
+    """What a step holds; never changed.
 
-    prefill_tokens: int = 0
-    decode_rows: int = 0
-    kv_tokens: int = 0
-    chunk_context: int = 0
+    Attributes:
+        prefill_tokens: Tokens of prompts.
+        decode_rows: Sequences that get their next token.
+        kv_tokens: Tokens that its attention reads, its own included.
+        chunk_context: Sum over chunks of length x end.
+    """
+
+    __slots__ = ("chunk_context", "decode_rows", "kv_tokens", "prefill_tokens")
+
+    def __init__(
+        self,
+        prefill_tokens: int = 0,
+        decode_rows: int = 0,
+        kv_tokens: int = 0,
+        chunk_context: int = 0,
+    ) -> None:
+        self.prefill_tokens = prefill_tokens
+        self.decode_rows = decode_rows
+        self.kv_tokens = kv_tokens
+        self.chunk_context = chunk_context
 
     def with_chunk(self, start: int, length: int, instead_of: int) -> StepLoad:
         """This load with a chunk from position `start`, in place of a shorter one there."""
@@ -171,13 +186,12 @@ class StepTimeTarget:
 
 def _scaled(load: StepLoad) -> list[float]:
     """Regressors of about the same size."""
-    tokens, rows, kv_tokens, work = load
     return [
         1.0 / SCALE[0],
-        tokens / SCALE[1],
-        rows / SCALE[2],
-        kv_tokens / SCALE[3],
-        work / SCALE[4],
+        load.prefill_tokens / SCALE[1],
+        load.decode_rows / SCALE[2],
+        load.kv_tokens / SCALE[3],
+        load.chunk_context / SCALE[4],
     ]
 
 
