@@ -108,7 +108,7 @@ def _make(folder: Path) -> None:
     """Copies the package and compiles what is hot in it."""
     if shutil.which("gcc") is None:
         raise CompileError("gcc is missing; install it (Debian: apt install gcc)")
-    print("compiling the simulator, one or two minutes ...", file=sys.stderr, flush=True)
+    print("compiling the simulator, two or three minutes ...", file=sys.stderr, flush=True)
     unneeded = shutil.ignore_patterns("__pycache__")
     shutil.copytree(SOURCES / PACKAGE, folder / PACKAGE, ignore=unneeded)
     (folder / "mypy.ini").write_text(_SETTINGS)
