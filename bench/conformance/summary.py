@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bench.conformance.bars import ORACLE, OURS, STATIC_PEAK, cheapest_equal
+from bench.conformance.bars import ORACLE, OURS, STATIC_PEAK, cheapest_equal, hour_ratios
 from bench.conformance.cell import Cell, Score, Scores
 from bench.conformance.seeds import by_contestant, middle
 
@@ -45,16 +45,18 @@ def lines(scores: Scores) -> Iterator[Line]:
         scores: Of every cell.
     """
     ours = [cell for cell in scores if cell.policy == OURS and cell.setting is None]
+    ratios = hour_ratios(scores)
     for load, cold_start_s in sorted({(cell.load, cell.cold_start_s) for cell in ours}):
         same = [cell for cell in ours if (cell.load, cell.cold_start_s) == (load, cold_start_s)]
-        yield _line(scores, sorted(same))
+        yield _line(scores, sorted(same), ratios)
 
 
-def _line(scores: Scores, ours: list[Cell]) -> Line:
+def _line(scores: Scores, ours: list[Cell], ratios: Mapping[Cell, float]) -> Line:
     load, cold_start_s = ours[0].load, ours[0].cold_start_s
     found = by_contestant(scores, load, cold_start_s)
-    duels = sorted(filter(None, (_duel(scores, cell) for cell in ours)))
-    ratio, rival, rival_hours = duels[(len(duels) - 1) // 2] if duels else (None, None, None)
+    rivalled = sorted((cell for cell in ours if cell in ratios), key=ratios.__getitem__)
+    median = rivalled[(len(rivalled) - 1) // 2] if rivalled else None
+    rival_hours, rival = _cheapest(scores, median) if median else (None, None)
 
     def of(policy: str) -> Score | None:
         by_seed = found.get((policy, None))
@@ -67,16 +69,12 @@ def _line(scores: Scores, ours: list[Cell]) -> Line:
         ours=middle(scores[cell] for cell in ours),
         rival=rival,
         rival_hours=rival_hours,
-        ratio=ratio,
+        ratio=ratios[median] if median else None,
         oracle=of(ORACLE),
         static_peak=of(STATIC_PEAK),
     )
 
 
-def _duel(scores: Scores, ours: Cell) -> tuple[float, str, float] | None:
-    """Ratio of hours, the cheapest rival that attains as much, and its hours."""
-    rivals = cheapest_equal(scores, ours)
-    if not rivals:
-        return None
-    hours, rival = min((score.replica_hours, name) for name, score in rivals.items())
-    return scores[ours].replica_hours / max(1e-9, hours), rival, hours
+def _cheapest(scores: Scores, ours: Cell) -> tuple[float, str]:
+    """Hours and name of the cheapest rival that attains as much; there is one."""
+    return min((score.replica_hours, name) for name, score in cheapest_equal(scores, ours).items())
