@@ -24,6 +24,7 @@ from bench.conformance import bars, matrix, report
 from bench.conformance.cell import Cell, Score
 from bench.conformance.cell_cache import CellCache
 from bench.conformance.cell_ledger import CellLedger, LedgerError
+from bench.conformance.evaluation import Evaluation
 from bench.conformance.load_case import LoadCase
 from bench.conformance.loads import loads, traces_word
 from bench.conformance.runner import Runner
@@ -138,7 +139,7 @@ def _report(
     findings = bars.judge(scores, changing)
     line = bars.last_line(findings, traces_word(tuple(cases)), len(scores))
     page, data = report.write(
-        report.Evaluation(
+        Evaluation(
             made_at=datetime.now(UTC),
             command=shlex.join(["python", "-m", "bench.conformance", *sys.argv[1:]]),
             line=line,

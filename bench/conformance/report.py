@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
-from bench.conformance import pareto, summary
+from bench.conformance import pareto, result_file, summary
 from bench.conformance.bars import OURS, Bar, Finding, missed
 from bench.conformance.cell import Cell, Score
+from bench.conformance.evaluation import Evaluation
 from bench.conformance.seeds import by_contestant, middle
 from bench.conformance.summary import Line
 
 TEMPLATE = "report.html.j2"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """All that is told.
-
-    Attributes:
-        made_at: When it ended.
-        command: What made it.
-        line: The last line.
-        scores: Of every cell.
-        findings: Every bar in every place.
-    """
-
-    made_at: datetime
-    command: str
-    line: str
-    scores: Mapping[Cell, Score]
-    findings: Sequence[Finding]
 
 
 def write(evaluation: Evaluation, folder: Path) -> tuple[Path, Path]:
@@ -46,35 +24,8 @@ def write(evaluation: Evaluation, folder: Path) -> tuple[Path, Path]:
     stem = f"conformance-{evaluation.made_at:%Y%m%dT%H%M%SZ}"
     page, data = folder / f"{stem}.html", folder / f"{stem}.json"
     page.write_text(html(evaluation))
-    data.write_text(_json(document(evaluation)))
+    data.write_text(result_file.dump(evaluation))
     return page, data
-
-
-def document(evaluation: Evaluation) -> dict[str, Any]:
-    """The JSON document."""
-    return {
-        "madeAt": evaluation.made_at.isoformat(),
-        "command": evaluation.command,
-        "line": evaluation.line,
-        "missed": missed(evaluation.findings),
-        "findings": [asdict(finding) for finding in evaluation.findings],
-        "cells": [
-            {**asdict(cell), "score": score.as_json()}
-            for cell, score in sorted(evaluation.scores.items(), key=lambda item: item[0].name)
-        ],
-    }
-
-
-def _json(document: Mapping[str, Any]) -> str:
-    """A line for each cell and finding: there are thousands."""
-    entries = (f'"{key}": {_rows(value)}' for key, value in document.items())
-    return "{\n" + ",\n".join(entries) + "\n}\n"
-
-
-def _rows(value: Any) -> str:
-    if not isinstance(value, list) or not value:
-        return json.dumps(value)
-    return "[\n" + ",\n".join(f" {json.dumps(each)}" for each in value) + "\n]"
 
 
 def html(evaluation: Evaluation) -> str:
@@ -90,7 +41,7 @@ def html(evaluation: Evaluation) -> str:
         line=evaluation.line,
         held=not missed(evaluation.findings),
         image=base64.b64encode(pareto.png(panels)).decode(),
-        lines=[_summary_row(line) for line in summary.lines(evaluation.scores)],
+        lines=[summary_row(line) for line in summary.lines(evaluation.scores)],
         bars=[row for bar in Bar if (row := bar_row(bar, evaluation.findings))],
         groups=[
             {"title": titles[group], "rows": score_rows(evaluation.scores, *group)}
@@ -153,7 +104,8 @@ def _row(
     }
 
 
-def _summary_row(line: Line) -> dict[str, str | int]:
+def summary_row(line: Line) -> dict[str, str | int]:
+    """One load and cold start: the autopilot beside the best of the others."""
     return {
         "load": line.load,
         "cold": line.cold_start_s,

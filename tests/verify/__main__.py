@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from e2e.cluster.errors import ClusterError
 from tests.support.tree import ROOT
-from tests.verify import behaviours, documents, generated, metrics_page, samples
+from tests.verify import behaviours, conformance_page, documents, generated, metrics_page, samples
 from tests.verify.check import Check
 
 
@@ -42,7 +42,7 @@ def _problems(check: Check) -> list[str]:
 if __name__ == "__main__":
     found = [
         check
-        for part in (generated, behaviours, metrics_page, documents, samples)
+        for part in (generated, behaviours, metrics_page, conformance_page, documents, samples)
         for check in part.checks(ROOT)
     ]
     sys.exit(0 if report(found) else 1)

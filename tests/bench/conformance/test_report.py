@@ -7,8 +7,9 @@ from pathlib import Path
 
 from bench.conformance import bars, report
 from bench.conformance.bars import Bar
+from bench.conformance.evaluation import Evaluation
 from bench.conformance.pareto import points_of
-from bench.conformance.report import Evaluation, bar_row, score_rows
+from bench.conformance.report import bar_row, score_rows
 from tests.bench.conformance.test_bars import CELL, GOOD, field
 
 
