@@ -9,7 +9,7 @@ server in memory. First all services are made and come to rest, then nothing may
 tenth service gets too much load. Ends with one line `operator-cost: ok|short|void ...`: ok where 95
 of 100 passes take 2 s at most, memory stays below 400 MB, under constant load nothing moves and
 nothing is written, and a move costs 4 writes at most, one status write per object and minute
-aside; void where others kept the core busy. About 6 minutes.
+aside; void where others kept the core busy. 5 to 8 minutes.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A quarter of an hour of load on 2 to 8 simulated engines in real pods. Its first
 compared with what the simulator says of the same spec and the same arrivals. Then an engine's
 metrics hang, another ignores live values, an engine, the leading operator and the API server are
 killed. At the end others write replicas, and a Prometheus server takes the place of the operator's
-own scrapes. Ends with one line `e2e: ok|short|void ...`; about 25 minutes.
+own scrapes. Ends with one line `e2e: ok|short|void ...`; about 22 minutes.
 """
 
 from __future__ import annotations
