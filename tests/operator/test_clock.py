@@ -34,3 +34,13 @@ def test_it_never_goes_back_and_intervals_are_nearly_true(steps: list[tuple[floa
         now = clock()
         assert passed * (1 - SLEW) - 1e-3 <= now - last <= passed * (1 + SLEW) + 1e-3
         last = now
+
+
+def test_it_knows_how_far_off_it_is() -> None:
+    steady, wall = [0.0], [1000.0]
+    clock = SteadyClock(lambda: steady[0], lambda: wall[0])
+    assert clock.error_s == 0.0
+    wall[0] += 3600.0
+    assert clock.error_s == 3600.0
+    steady[0], wall[0] = 10.0, wall[0] + 10.0
+    assert clock.error_s == pytest.approx(3600.0 - 10.0 * SLEW)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
+from aiohttp import connector, web
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.test_utils import TestServer
+from kubernetes_asyncio.client import Configuration
 from typing_extensions import override
 
 from paceline_operator import main
@@ -20,6 +25,8 @@ from paceline_operator.kube.client import KubeClient, Object
 from paceline_operator.kube.errors import ForbiddenError, UnavailableError
 from paceline_operator.kube.lease import LeaderLease
 from paceline_operator.reconcile.context import Context
+from paceline_operator.reconcile.recording import Unrecorded
+from paceline_operator.settings import Environment, Settings
 from tests.support.fleet_api import DEFINITIONS, FleetApi, inference_service
 from tests.support.operator_process import operator_process
 from tests.support.rest import MERGE, Rest
@@ -290,3 +297,89 @@ def image(rest: Rest) -> str | None:
 def change(rest: Rest, to: str) -> bool:
     body = {"spec": {"engine": {"image": to}}}
     return rest.call("PATCH", f"{GROUP}/moved", body, MERGE).status == 200
+
+
+class NoLease(LeaderLease):
+    """A lease that is always had; tells when it is given up."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.refusal, self._log = "", log
+
+    @override
+    async def release(self) -> None:
+        self._log.append("released")
+
+
+async def test_the_recorder_ends_while_the_lease_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever leads next writes into the same directory."""
+    log: list[str] = []
+
+    async def nothing(*_: Any) -> None:
+        """Goes well."""
+
+    async def configuration() -> Configuration:
+        return Configuration()
+
+    class Ending(Unrecorded):
+        @override
+        def end(self, timeout_s: float) -> None:
+            log.append("recorded")
+
+    for name, made in {
+        "load_configuration": configuration,
+        "LeaderLease": lambda *_: NoLease(log),
+        "_stand_by": nothing,
+        "_lead": nothing,
+        "_recorder": lambda *_: Ending(),
+    }.items():
+        monkeypatch.setattr(main, name, made)
+    await main.run(Settings(), Environment(paceline_http_port=0))
+    assert log == ["recorded", "released"]
+
+
+class Moving(AbstractResolver):
+    """Knows one name, which moves from one address to the next."""
+
+    addresses: ClassVar[list[str]] = []
+
+    @override
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        where = self.addresses[0]
+        return [ResolveResult(hostname=host, host=where, port=port, family=socket.AF_INET,
+                              proto=0, flags=0)]  # fmt: skip
+
+    @override
+    async def close(self) -> None:
+        """It holds nothing."""
+
+
+async def served(address: str, port: int) -> TestServer:
+    async def told(_: web.Request) -> web.Response:
+        return web.Response(text=address)
+
+    app = web.Application()
+    app.router.add_get("/", told)
+    server = TestServer(app, host=address, port=port)
+    await server.start_server()
+    return server
+
+
+async def test_a_name_that_moves_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A headless Service names pods: the address of one that is gone must not be kept."""
+    monkeypatch.setattr(connector, "DefaultResolver", Moving)
+    first = await served("127.0.0.1", 0)
+    second = await served("127.0.0.2", first.port or 0)
+    url = f"http://prometheus.test:{first.port}/"
+    async with main._engine_session() as session:
+        Moving.addresses = ["127.0.0.1"]
+        async with session.get(url) as reply:
+            assert await reply.text() == "127.0.0.1"
+        await first.close()
+        Moving.addresses = ["127.0.0.2"]
+        later_s = time.monotonic() + 11.0
+        monkeypatch.setattr(connector, "monotonic", lambda: later_s)
+        async with session.get(url) as reply:
+            assert await reply.text() == "127.0.0.2"
+    await second.close()

@@ -22,6 +22,11 @@ class SteadyClock:
         self._last_s = steady()
         self._now_s = wall()
 
+    @property
+    def error_s(self) -> float:
+        """By how much the time of day is ahead of what is told."""
+        return self._wall() - self()
+
     def __call__(self) -> float:
         """The time now."""
         steady_s = self._steady()

@@ -99,9 +99,10 @@ async def run(settings: Settings, environment: Environment) -> None:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(KubeClient(configuration))
         session = await stack.enter_async_context(_engine_session())
-        ctx = _context(settings, environment, client, session)
+        clock = SteadyClock(boot_clock, time.time)
+        ctx = _context(settings, environment, client, session, clock)
         lease = LeaderLease(client, _terms(settings, environment))
-        health = Health(ctx.queue, lease)
+        health = Health(ctx.queue, lease, clock)
         app = web.application(ctx.instruments.registry, health.alive, health.ready)
         runner = await web.serve(app, environment.paceline_http_port)
         stack.push_async_callback(runner.cleanup)
@@ -109,9 +110,10 @@ async def run(settings: Settings, environment: Environment) -> None:
             if await _until(stop, _stand_by(client, health, lease, settings)):
                 client.guard = lease.check
                 ctx.recorder = _recorder(settings, ctx.instruments)
-                stack.callback(ctx.recorder.end, RECORDED_WITHIN_S)
                 await _lead(ctx, lease, settings, configuration, stop)
         finally:
+            # Before another process may lead, and write into the same directory.
+            await asyncio.to_thread(ctx.recorder.end, RECORDED_WITHIN_S)
             await lease.release()
 
 
@@ -226,14 +228,18 @@ async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool
 
 
 def _engine_session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=256, ttl_dns_cache=None))
+    # Pods are asked by address; names (of Prometheus) are looked up again after 10 s.
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=256))
 
 
 def _context(
-    settings: Settings, environment: Environment, client: KubeClient, session: aiohttp.ClientSession
+    settings: Settings,
+    environment: Environment,
+    client: KubeClient,
+    session: aiohttp.ClientSession,
+    clock: SteadyClock,
 ) -> Context:
     instance = environment.pod_name or socket.gethostname()
-    clock = SteadyClock(boot_clock, time.time)
     return Context(
         client=client,
         engines=EngineAdmin(session),

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
+from paceline_operator.clock import SteadyClock
 from paceline_operator.kube.client import KubeClient
 from paceline_operator.kube.errors import KubeError, NotFoundError
 from paceline_operator.kube.lease import LeaderLease
@@ -15,7 +16,10 @@ from paceline_operator.reconcile.queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
-OVERDUE_S = 120.0
+STUCK_S = 120.0
+CLOCK_SET_S = 60.0
+"""A clock that was set by more is followed too slowly: schedules would be late, and what a
+Prometheus server has would be asked for at the wrong time. A start reads it anew."""
 
 
 @dataclass(slots=True)
@@ -24,12 +28,16 @@ class Health:
 
     queue: WorkQueue[Key]
     lease: LeaderLease
+    clock: SteadyClock
     can_reach_api: bool = False
 
     def alive(self) -> str:
         """Trouble that only a restart ends."""
-        late = self.queue.overdue_s()
-        return f"the oldest due object waits for {late:.0f} s" if late > OVERDUE_S else ""
+        if (stuck_s := self.queue.stuck_s()) > STUCK_S:
+            return f"objects are due, and none was taken for {stuck_s:.0f} s"
+        if abs(error_s := self.clock.error_s) > CLOCK_SET_S:
+            return f"the machine's clock was set by {error_s:.0f} s"
+        return ""
 
     def ready(self) -> str:
         """Why this process neither works nor stands by."""

@@ -181,9 +181,7 @@ def test_a_watch_is_never_given_up() -> None:
 def test_children_are_selected_by_the_server(kind: Resource) -> None:
     selectors = watch.settings().watching.label_selectors
     asked = kopf.Resource(kind.group, kind.version, kind.plural)
-    assert selectors.collect(asked) == [
-        "app.kubernetes.io/managed-by=paceline,paceline.dev/service"
-    ]
+    assert selectors.collect(asked) == ["paceline.dev/service"]
 
 
 async def test_kopf_gets_the_clients_credentials() -> None:

@@ -166,3 +166,12 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         line = f'a_gauge{{x="{number}"}} 1\n'
         assert read(line, NAMES, reader) == [repr(("a_gauge", {"x": str(number)}, 1.0))]
         assert len(reader._labels) <= 3
+
+
+def test_long_sets_of_labels_are_read_and_not_remembered() -> None:
+    """An engine with a new one in each answer would else fill the operator's memory."""
+    reader, long = TextReader(NAMES), "x" * 100_000
+    before = len(reader._labels)
+    found = read(f'a_gauge{{x="{long}"}} 1\n', NAMES, reader)
+    assert found == [repr(("a_gauge", {"x": long}, 1.0))]
+    assert len(reader._labels) == before

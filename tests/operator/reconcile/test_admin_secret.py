@@ -10,7 +10,13 @@ from typing_extensions import override
 
 from paceline_operator.domain.pods import Problem
 from paceline_operator.kube.client import Object
-from paceline_operator.kube.errors import ForbiddenError, KubeError, NotFoundError, UnavailableError
+from paceline_operator.kube.errors import (
+    ForbiddenError,
+    KubeError,
+    NotFoundError,
+    UnauthorizedError,
+    UnavailableError,
+)
 from paceline_operator.reconcile.admin_secret import AGE_S, refresh
 from paceline_operator.reconcile.context import Context
 from tests.operator.reconcile.test_tick import (
@@ -171,3 +177,21 @@ async def test_one_that_may_not_be_read_any_more_is_asked_for_now_and_then() -> 
     assert [await token_after(ctx) for _ in range(3)] == ["one"] * 3
     assert api.reads == 2
     assert ctx.session(KEY).secret is known
+
+
+async def test_a_login_that_is_not_known_just_now_is_no_missing_right() -> None:
+    """An API server that has just started says so of everybody for a moment."""
+    api, ctx = made(secret("one", 5))
+    await token_after(ctx)
+    pass_time(ctx)
+    api.error = UnauthorizedError("401")
+    assert await token_after(ctx) == "one"
+    assert ctx.session(KEY).missing_right is None
+
+
+async def test_without_a_token_it_is_asked_again() -> None:
+    api, ctx = made(None)
+    api.error = UnauthorizedError("401")
+    with pytest.raises(UnauthorizedError):
+        await token_after(ctx)
+    assert ctx.session(KEY).missing_right is None

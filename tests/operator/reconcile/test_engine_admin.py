@@ -14,7 +14,13 @@ from aiohttp.test_utils import TestServer
 from paceline_operator.autopilot.fleet import Trial, Tunables
 from paceline_operator.domain import tunables
 from paceline_operator.domain.tunables import Agreed
-from paceline_operator.reconcile.engine_admin import EngineAdmin, RefusedError, UnreachableError
+from paceline_operator.reconcile.engine_admin import (
+    MAX_BYTES,
+    EngineAdmin,
+    EngineError,
+    RefusedError,
+    UnreachableError,
+)
 from tests.support.engine_pods import EnginePod, running_engine
 
 TOKEN = "a-token"
@@ -103,3 +109,38 @@ async def test_a_step_time_is_kept_until_it_is_left_out(
     assert answer.step_time_target_ms == 12.5
     answer = await admin.set_tunables(engine.ip, TOKEN, tunables.body(replace(AGREED, revision=9)))
     assert (answer.step_time_target_ms, answer.effective) == (None, 512)
+
+
+async def answered(method: str, reply: web.StreamResponse, elsewhere: list[str]) -> str:
+    """What is said of an engine that answers so; `elsewhere` gets what else was asked for."""
+
+    async def engine(_: web.Request) -> web.StreamResponse:
+        return reply
+
+    async def other(request: web.Request) -> web.Response:
+        elsewhere.append(f"{request.method} {request.path}")
+        return web.json_response({})
+
+    app = web.Application()
+    app.router.add_route(method, "/admin/drain", engine)
+    app.router.add_route("*", "/internal", other)
+    async with TestServer(app) as server, aiohttp.ClientSession() as session:
+        admin = EngineAdmin(session, server.port or 0)
+        asked = {"GET": admin.drain_state, "POST": admin.drain, "DELETE": admin.undo_drain}[method]
+        with pytest.raises(EngineError) as refused:
+            await asked("127.0.0.1", TOKEN)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("status", [302, 307])
+async def test_an_engine_leads_nobody_elsewhere(method: str, status: int) -> None:
+    reply = web.Response(status=status, headers={"Location": "/internal"})
+    elsewhere: list[str] = []
+    assert f"/admin/drain: {status}" in await answered(method, reply, elsewhere)
+    assert elsewhere == []
+
+
+async def test_an_answer_that_is_too_long_is_none() -> None:
+    reply = web.Response(body=b"[" + b"1," * MAX_BYTES + b"1]", content_type="application/json")
+    assert f"answer above {MAX_BYTES} bytes" in await answered("GET", reply, [])

@@ -73,6 +73,20 @@ def ctx(api: FailingApi, scraped: NoMetrics) -> Context:
     return made
 
 
+async def test_one_that_is_going_costs_no_request(
+    ctx: Context, api: FailingApi, scraped: NoMetrics
+) -> None:
+    """Each event of each pod makes a pass, and each would be the first of a session."""
+    api.failures = {"": ConflictError("asked")}
+    known = ctx.store.get(INFERENCE_SERVICE, *KEY) or {}
+    going = {**known["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    ctx.store.put(INFERENCE_SERVICE, {**known, "metadata": {**going, "resourceVersion": "7"}})
+    for _ in range(3):
+        assert await gather(ctx, KEY) is None
+        ctx.forget(KEY)
+    assert scraped.urls == []
+
+
 async def test_an_api_server_that_is_away_stops_no_measurement(
     ctx: Context, api: FailingApi, scraped: NoMetrics
 ) -> None:

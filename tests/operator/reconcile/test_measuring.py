@@ -151,7 +151,7 @@ async def test_workers_go_on_with_all_objects_while_the_source_hangs(
     try:
         async with asyncio.timeout(10.0):
             await source.reached.wait()
-        assert queue.overdue_s() < 2.0
+        assert queue.stuck_s() < 2.0
     finally:
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)

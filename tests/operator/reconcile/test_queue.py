@@ -77,14 +77,31 @@ async def test_a_forgotten_key_is_not_given() -> None:
         await soon(work, 0.05)
 
 
-async def test_overdue_counts_waiting_keys_only() -> None:
+async def test_stuck_counts_waiting_keys_only() -> None:
     now = [0.0]
     work: WorkQueue[str] = WorkQueue(lambda: now[0])
     work.add("a")
+    work.add("far", 60.0)
     now[0] = 7.0
-    assert work.overdue_s() == 7.0
+    assert work.stuck_s() == 7.0
     assert await soon(work) == "a"
-    assert work.overdue_s() == 0.0
+    assert work.stuck_s() == 0.0
+    now[0] = 59.0
+    assert work.stuck_s() == 0.0
+
+
+async def test_many_that_are_late_one_after_the_other_are_not_stuck() -> None:
+    """A process that began anew would find the same load, and never come to the last of them."""
+    now = [0.0]
+    work: WorkQueue[str] = WorkQueue(lambda: now[0])
+    for key in "abcd":
+        work.add(key)
+    for taken in "abc":
+        now[0] += 50.0
+        assert work.stuck_s() == 50.0
+        assert await soon(work) == taken
+    now[0] += 130.0
+    assert work.stuck_s() == 130.0
 
 
 async def test_work_on_a_key_is_no_delay_of_it() -> None:
@@ -96,9 +113,9 @@ async def test_work_on_a_key_is_no_delay_of_it() -> None:
     work.add("a")
     now[0] = 9.0
     work.done("a")
-    assert work.overdue_s() == 0.0
+    assert work.stuck_s() == 0.0
     now[0] = 9.5
-    assert work.overdue_s() == 0.5
+    assert work.stuck_s() == 0.5
     assert await soon(work) == "a"
     assert work.latest_s() == 0.5
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ from typing_extensions import override
 
 from paceline_operator.domain.scale_in import Moves
 from paceline_operator.kube.client import Object
+from paceline_operator.kube.errors import ForbiddenError, UnavailableError
 from paceline_operator.kube.resource import POD
 from paceline_operator.reconcile.engine_admin import RefusedError, UnreachableError
 from paceline_operator.reconcile.replica_moves import carry_out, due_strays, retrieve
@@ -153,3 +155,67 @@ def test_who_was_drained_survives_the_process() -> None:
 @pytest.mark.parametrize("stored", [None, {}, {"strays": 3}, {"strays": [{"uid": "u"}]}, []])
 def test_a_memory_of_strays_that_is_not_understood_is_none(stored: Any) -> None:
     assert load_strays(stored) == {}
+
+
+class SlowEngines(ObedientEngines):
+    """Engines that are taken back only once all were asked; `log` tells the order of things."""
+
+    def __init__(self, log: list[str], awaited: int) -> None:
+        super().__init__()
+        self.log, self._all = log, asyncio.Barrier(awaited)
+
+    @override
+    async def undo_drain(self, ip: str, token: str) -> None:
+        async with asyncio.timeout(5.0):
+            await self._all.wait()
+        self.log.append("undone")
+
+
+class ToldApi(FailingApi):
+    """An API server that tells the order of writes to the scale."""
+
+    def __init__(self, log: list[str]) -> None:
+        super().__init__()
+        self.log = log
+
+    @override
+    async def write(self, method: str, path: str, body: Any, **query: str) -> Object:
+        if path.endswith("/scale"):
+            self.log.append("scaled")
+        return await super().write(method, path, body, **query)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "order"),
+    [(9, ["scaled", "undone", "undone", "undone"]), (1, ["undone", "undone", "undone", "scaled"])],
+    ids=["out", "in"],
+)
+async def test_load_waits_for_nobody_who_is_taken_back(replicas: int, order: list[str]) -> None:
+    """One engine on a lost node takes two seconds to be given up; ten took twenty."""
+    log: list[str] = []
+    ctx = made_context(ToldApi(log), SlowEngines(log, 3), NoMetrics())
+    pods = tuple(replace(STRAY, name=f"s-{n}", uid=f"u-{n}", incarnation=f"u-{n}/0") for n in "abc")
+    moves = Moves(undo=pods, scale=replicas)
+    await carry_out(ctx, ctx.session(KEY), seen(pods=pods), moves)
+    assert log == order
+    assert ctx.session(KEY).target == replicas
+
+
+async def test_a_scale_that_was_written_is_not_forgotten() -> None:
+    """The next pass would take the new pods for ones that nobody wants."""
+    api = FailingApi()
+    api.failures = {"GET /apis/apps/v1/namespaces/d/deployments/chat": UnavailableError("away")}
+    ctx = made_context(api, ObedientEngines(), NoMetrics())
+    await carry_out(ctx, ctx.session(KEY), seen(), Moves(scale=3))
+    assert "scale" in api.writes
+    assert ctx.session(KEY).target == 3
+
+
+async def test_one_that_cannot_be_marked_keeps_nobody_from_being_ordered() -> None:
+    api = FailingApi()
+    api.failures = {"pods/stray": ForbiddenError("may not patch pods")}
+    ctx = made_context(api, ObedientEngines(), NoMetrics())
+    marked = replace(STRAY, draining_since_s=NOW_S - 60)
+    with pytest.raises(ForbiddenError):
+        await carry_out(ctx, ctx.session(KEY), seen(), Moves(undo=(marked,), scale=3))
+    assert "scale" in api.writes

@@ -28,6 +28,7 @@ from paceline_operator.kube.errors import (
     ForbiddenError,
     InvalidError,
     KubeError,
+    UnauthorizedError,
     UnavailableError,
 )
 from paceline_operator.kube.event import EventRecorder
@@ -100,6 +101,10 @@ class ObedientEngines(EngineAdmin):
             effective=body.get("maxNumBatchedTokens", REPORT.effective),
             running_seqs=body.get("maxNumRunningSeqs", REPORT.running_seqs),
         )
+
+    @override
+    async def undo_drain(self, ip: str, token: str) -> None:
+        """Taken back."""
 
 
 @pytest.fixture
@@ -311,6 +316,35 @@ async def test_a_right_that_is_missing_is_said_though_all_else_goes_on(
     assert (said["Stalled"]["status"], said["Stalled"]["reason"]) == ("True", "MissingRight")
     assert said["Ready"]["reason"] != "MissingRight"
     assert ctx.session(KEY).target == 3
+
+
+async def test_a_login_that_is_not_known_just_now_stalls_nothing(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+) -> None:
+    gathers(monkeypatch, ctx, changing())
+    api.failures = {"deployments/chat": UnauthorizedError("401"),
+                    "apps/v1/namespaces/d/deployments": UnauthorizedError("401")}  # fmt: skip
+    with pytest.raises(UnauthorizedError):
+        await passes.tick(ctx, KEY)
+    assert ctx.changes == ()
+    assert all(
+        each["status"] == "False"
+        for written in api.statuses
+        for each in written["conditions"]
+        if each["type"] == "Stalled"
+    )
+
+
+async def test_a_refusal_of_what_is_left_to_do_is_told_too(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+) -> None:
+    """Where no mark may be taken off a pod, nothing else of the object would be told any more."""
+    marked = replace(A, draining_since_s=NOW_S - 900)
+    gathers(monkeypatch, ctx, changing(pods=(marked, B)))
+    api.failures = {"pods/" + A.name: ForbiddenError("may not patch pods")}
+    await passes.tick(ctx, KEY)
+    said = {each["type"]: each for each in api.statuses[-1]["conditions"]}
+    assert (said["Stalled"]["status"], said["Stalled"]["reason"]) == ("True", "MissingRight")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import kopf
 from kubernetes_asyncio.client import Configuration
 from typing_extensions import override
 
-from paceline_operator.domain.names import LABEL_MANAGED_BY, LABEL_SERVICE, OPERATOR
+from paceline_operator.domain.names import LABEL_SERVICE
 from paceline_operator.kube.client import Object
 from paceline_operator.kube.resource import (
     AUTOSCALER,
@@ -69,8 +69,8 @@ def settings() -> kopf.OperatorSettings:
     chosen.networking.request_timeout = 30.0
     chosen.networking.error_backoffs = _Backoffs()
     for kind in OWNED:
-        selector = f"{LABEL_MANAGED_BY}={OPERATOR},{LABEL_SERVICE}"
-        chosen.watching.label_selectors[_key(kind)] = selector
+        # As lists choose them: what only one of both showed would come and go, or stay unseen.
+        chosen.watching.label_selectors[_key(kind)] = LABEL_SERVICE
     return chosen
 
 

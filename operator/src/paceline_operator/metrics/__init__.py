@@ -12,6 +12,7 @@ does. A pod that does not answer within two seconds never delays the others by m
 last reading ages from fresh to stale to absent. Pods missing from `targets` are forgotten.
 """
 
+from paceline_operator.metrics.body import read_body
 from paceline_operator.metrics.direct import SCRAPE_INTERVAL_S, DirectSource
 from paceline_operator.metrics.fetch import HttpFetch
 from paceline_operator.metrics.prometheus import PrometheusServer, PrometheusSource
@@ -30,4 +31,5 @@ __all__ = [
     "Scraper",
     "Source",
     "Target",
+    "read_body",
 ]

@@ -6,6 +6,7 @@ import os
 
 import aiohttp
 
+from paceline_operator.metrics.body import BodyTooLongError, read_body
 from paceline_operator.metrics.errors import ScrapeError
 
 TIMEOUT_S = 2.0
@@ -31,19 +32,19 @@ class HttpFetch:
             ScrapeError: No answer in time, not 200, too long, or not UTF-8.
         """
         try:
-            async with self._session.get(url, timeout=self._timeout) as reply:
+            # A pod is a tenant's: it must not lead us elsewhere.
+            async with self._session.get(
+                url, timeout=self._timeout, allow_redirects=False
+            ) as reply:
                 if reply.status != 200:
                     raise ScrapeError(f"{url}: answered {reply.status}")
-                body = await reply.content.read(MAX_BYTES + 1)
-                while len(body) <= MAX_BYTES and (more := await reply.content.read(MAX_BYTES)):
-                    body += more
-                return _text(url, body)
+                return _text(url, await read_body(reply, MAX_BYTES))
         except TimeoutError as error:
             raise ScrapeError(f"{url}: no answer in {self._timeout.total} s") from error
         except aiohttp.ClientConnectorError as error:
             # Its own text names the address once more.
             raise ScrapeError(f"{url}: {_reason(error.os_error)}") from error
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, BodyTooLongError) as error:
             raise ScrapeError(f"{url}: {error or type(error).__name__}") from error
 
 
@@ -52,8 +53,6 @@ def _reason(error: OSError) -> str:
 
 
 def _text(url: str, body: bytes) -> str:
-    if len(body) > MAX_BYTES:
-        raise ScrapeError(f"{url}: answer above {MAX_BYTES} bytes")
     try:
         return body.decode()
     except UnicodeDecodeError as error:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import aiohttp
 
+from paceline_operator.metrics.body import read_body
 from paceline_operator.metrics.errors import ScrapeError
 from paceline_operator.metrics.exposition import WANTED
 from paceline_operator.metrics.scraper import STALE_AFTER_INTERVALS
@@ -139,17 +140,13 @@ class PrometheusSource:
                     ssl=self._server.trust or True,
                 ) as reply,
             ):
-                body = await reply.content.read(MAX_BYTES + 1)
-                while len(body) <= MAX_BYTES and (more := await reply.content.read(MAX_BYTES)):
-                    body += more
+                body = await read_body(reply, MAX_BYTES)
                 if reply.status >= 400 and reply.content_type != "application/json":
                     raise ScrapeError(f"answered {reply.status}")
         except TimeoutError as error:
             raise ScrapeError(f"no answer in {self._server.timeout_s} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ScrapeError(str(error) or type(error).__name__) from error
-        if len(body) > MAX_BYTES:
-            raise ScrapeError(f"answer above {MAX_BYTES} bytes")
         return body
 
     def _headers(self) -> dict[str, str]:

@@ -13,8 +13,10 @@ from collections.abc import Collection, Iterator, Mapping
 Sample = tuple[str, Mapping[str, str], float]
 """Name, labels and value."""
 
+LONGEST_CACHED = 1024
 CACHED = 1 << 14
-"""Sets of labels that are remembered: engines tell the same ones in every round."""
+"""Sets of labels that are remembered, each up to so many characters: engines tell the same ones
+in every round, and longer ones are none of ours."""
 
 _PLAIN = re.compile(r'(?:[a-zA-Z_][a-zA-Z0-9_]*="[^"\\]*"(?:,(?!$)|$))*')
 _PAIR = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*)"')
@@ -86,6 +88,8 @@ class TextReader:
         labels = dict(pairs)
         if len(labels) < len(pairs):
             return None
+        if len(text) > LONGEST_CACHED:
+            return labels
         if len(self._labels) >= CACHED:
             self._labels.clear()
         self._labels[text] = labels

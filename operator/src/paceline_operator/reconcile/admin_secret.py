@@ -11,7 +11,7 @@ from paceline_operator.domain.belonging import is_child
 from paceline_operator.domain.names import derive
 from paceline_operator.domain.pods import Problem
 from paceline_operator.kube.client import Object
-from paceline_operator.kube.errors import ForbiddenError, UnavailableError
+from paceline_operator.kube.errors import ForbiddenError, UnauthorizedError, UnavailableError
 from paceline_operator.kube.read import fetch
 from paceline_operator.kube.resource import SECRET
 from paceline_operator.kube.store import Key
@@ -42,7 +42,8 @@ async def refresh(ctx: Context, key: Key, uid: str, session: Session) -> None:
             `token`, and `missing_right`.
 
     Raises:
-        UnavailableError: The server is away, and no token is known yet.
+        UnavailableError, UnauthorizedError: The server is away, or does not know us just now, and
+            no token is known yet.
         KubeError: Any other refusal.
     """
     now_s = ctx.clock()
@@ -50,7 +51,7 @@ async def refresh(ctx: Context, key: Key, uid: str, session: Session) -> None:
         return
     try:
         found = await fetch(ctx.client, SECRET, key[0], derive(key[1], "admin"))
-    except UnavailableError as error:
+    except (UnavailableError, UnauthorizedError) as error:
         if session.token is None:
             raise
         log.warning("%s/%s: its Secret is not read again: %s", *key, error)

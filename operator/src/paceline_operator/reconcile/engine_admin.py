@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,8 +12,10 @@ from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.domain.contract import ADMIN_PORT, AdminPath
 from paceline_operator.domain.scale_in import DrainState
 from paceline_operator.domain.tunables import read_report
+from paceline_operator.metrics import read_body
 
 TIMEOUT_S = 2.0
+MAX_BYTES = 1 << 20
 
 
 class EngineError(Exception):
@@ -101,9 +104,15 @@ class EngineAdmin:
         headers = {"Authorization": f"Bearer {token}"}
         try:
             async with self._session.request(
-                method, url, json=body, headers=headers, timeout=self._timeout
+                method,
+                url,
+                json=body,
+                headers=headers,
+                timeout=self._timeout,
+                allow_redirects=False,  # an engine is a tenant's: it must not lead us elsewhere
             ) as reply:
-                answer = await reply.json(content_type=None)
+                raw = await read_body(reply, MAX_BYTES)
+                answer = json.loads(raw) if raw.strip() else None
         except TimeoutError as error:
             raise UnreachableError(f"{method} {url}: no answer in {TIMEOUT_S} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -111,7 +120,7 @@ class EngineAdmin:
             raise UnreachableError(f"{method} {url}: {detail}") from error
         except RecursionError as error:
             raise UnreachableError(f"{method} {url}: an answer nested too deeply") from error
-        if reply.status >= 400:
+        if reply.status >= 300:
             raise RefusedError(f"{method} {url}: {reply.status} {_text(answer)}", reply.status)
         return answer if isinstance(answer, dict) else {}
 

@@ -61,6 +61,9 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         ConflictError: The object was replaced by another of its name.
         KubeError: A list or read failed.
     """
+    if _is_going(ctx.store.get(INFERENCE_SERVICE, *key)):
+        # Its pods' last events need no lists; one of its name that is made anew has its own.
+        return None
     session, now_s = ctx.session(key), ctx.clock()
     # Measured before anything is asked of an API server that may be away.
     is_known = session.token is not None
@@ -194,8 +197,11 @@ async def _service(ctx: Context, key: Key, session: Session) -> Object | None:
 def _wanted(ctx: Context, key: Key) -> Object | None:
     """The object as last seen, unless it is gone or going."""
     service = ctx.store.get(INFERENCE_SERVICE, *key)
-    is_going = service is None or service["metadata"].get("deletionTimestamp")
-    return None if is_going else service
+    return None if _is_going(service) else service
+
+
+def _is_going(service: Object | None) -> bool:
+    return service is not None and bool(service["metadata"].get("deletionTimestamp"))
 
 
 def _status(service: Mapping[str, Any]) -> InferenceServiceStatus:

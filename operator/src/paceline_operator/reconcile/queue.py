@@ -25,6 +25,7 @@ class WorkQueue(Generic[K]):
         self._free_at: dict[K, float] = {}
         self._sequence = 0
         self._latest_s = 0.0
+        self._taken_s = clock()
         self._changed = asyncio.Event()
 
     def add(self, key: K, delay_s: float = 0.0) -> None:
@@ -65,10 +66,15 @@ class WorkQueue(Generic[K]):
         """Keys waiting."""
         return len(self._due)
 
-    def overdue_s(self) -> float:
-        """How late the most overdue waiting key is; 0 where none is."""
+    def stuck_s(self) -> float:
+        """For how long keys have been due while none was taken; 0 where none is.
+
+        Many that are late, one after the other, are load: a new process would begin with the same.
+        """
         waiting = [self._since(key, at) for key, at in self._due.items() if key not in self._busy]
-        return max(0.0, self._clock() - min(waiting)) if waiting else 0.0
+        if not waiting:
+            return 0.0
+        return max(0.0, self._clock() - max(min(waiting), self._taken_s))
 
     def latest_s(self) -> float:
         """How late the latest key was taken since this was last asked.
@@ -98,7 +104,8 @@ class WorkQueue(Generic[K]):
 
     def _take(self) -> K:
         at, _, key = heapq.heappop(self._heap)
-        self._latest_s = max(self._latest_s, self._clock() - self._since(key, at))
+        self._taken_s = self._clock()
+        self._latest_s = max(self._latest_s, self._taken_s - self._since(key, at))
         del self._due[key]
         self._free_at.pop(key, None)
         self._busy.add(key)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ from paceline_operator.domain.names import (
 from paceline_operator.domain.pods import PodView
 from paceline_operator.domain.scale_in import Moves
 from paceline_operator.kube.client import MERGE_PATCH
-from paceline_operator.kube.errors import ConflictError, NotFoundError
+from paceline_operator.kube.errors import ConflictError, KubeError, NotFoundError
 from paceline_operator.kube.event import Note
 from paceline_operator.kube.read import fetch
 from paceline_operator.kube.resource import DEPLOYMENT, POD
@@ -42,8 +43,10 @@ async def carry_out(ctx: Context, session: Session, seen: Observed, moves: Moves
         KubeError: Any other refusal.
     """
     await _verify(ctx, session, seen)
-    for pod in moves.undo:
-        await _take_back(ctx, session, seen, pod)
+    is_out = moves.scale is not None and seen.scale is not None and moves.scale > seen.scale
+    if moves.scale is not None and is_out:
+        await _order(ctx, session, seen, moves, moves.scale)  # load waits for nobody's drain
+    await _take_all_back(ctx, session, seen, moves.undo)
     for pod in moves.begin:
         await _begin(ctx, session, seen, pod)
     if moves.expired:
@@ -53,10 +56,8 @@ async def carry_out(ctx: Context, session: Session, seen: Observed, moves: Moves
         await ctx.events.tell(
             dict(seen.service), Note("DrainTimeout", "ScaleIn", text, warning=True)
         )
-    if moves.scale is not None:
-        await _scale(ctx, seen, moves.scale)
-        session.target = moves.scale
-        session.expected_gone = {pod.uid: pod.name for pod in moves.victims}
+    if moves.scale is not None and not is_out:
+        await _order(ctx, session, seen, moves, moves.scale)
 
 
 async def retrieve(
@@ -114,6 +115,16 @@ async def _begin(ctx: Context, session: Session, seen: Observed, pod: PodView) -
         log.info("pod %s was not told to drain: %s", pod.name, error)
 
 
+async def _take_all_back(
+    ctx: Context, session: Session, seen: Observed, pods: Iterable[PodView]
+) -> None:
+    """All at once: each may take as long as an engine that does not answer."""
+    tries = (_take_back(ctx, session, seen, pod) for pod in pods)
+    for failure in await asyncio.gather(*tries, return_exceptions=True):
+        if failure is not None:
+            raise failure
+
+
 async def _take_back(ctx: Context, session: Session, seen: Observed, pod: PodView) -> None:
     error = await _undrain(ctx, session, pod)
     # One that is ending begins anew without a drain: its mark has had its day. So it has with one
@@ -167,6 +178,14 @@ async def _version(ctx: Context, seen: Observed, pod: PodView, *, fresh: bool) -
     return str(item["metadata"]["resourceVersion"])
 
 
+async def _order(
+    ctx: Context, session: Session, seen: Observed, moves: Moves, replicas: int
+) -> None:
+    await _scale(ctx, seen, replicas)
+    session.target = replicas
+    session.expected_gone = {pod.uid: pod.name for pod in moves.victims}
+
+
 async def _scale(ctx: Context, seen: Observed, replicas: int) -> None:
     scale = await read_scale(ctx.client, seen.namespace, derive(seen.name))
     if scale.replicas != seen.scale:
@@ -179,7 +198,12 @@ async def _scale(ctx: Context, seen: Observed, replicas: int) -> None:
     log.log(
         level, "scaled %s/%s from %d to %d", seen.namespace, seen.name, scale.replicas, replicas
     )
-    deployment = await fetch(ctx.client, DEPLOYMENT, seen.namespace, scale.name)
+    try:
+        deployment = await fetch(ctx.client, DEPLOYMENT, seen.namespace, scale.name)
+    except KubeError as error:
+        # It is written, and the watch tells of it too: a pass that failed now would forget it.
+        log.info("%s/%s: not read after its scale: %s", seen.namespace, seen.name, error)
+        return
     if deployment is not None:
         ctx.store.put(DEPLOYMENT, deployment)
 

@@ -25,7 +25,12 @@ from paceline_operator.domain.pods import Problem
 from paceline_operator.domain.tunables import objectives_digest
 from paceline_operator.domain.verdicts import Sight
 from paceline_operator.kube.apply import ForeignChildError, write_status
-from paceline_operator.kube.errors import ForbiddenError, InvalidError, KubeError
+from paceline_operator.kube.errors import (
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    UnauthorizedError,
+)
 from paceline_operator.kube.event import Note
 from paceline_operator.kube.resource import DEPLOYMENT, INFERENCE_SERVICE
 from paceline_operator.kube.store import Key
@@ -81,12 +86,7 @@ async def tick(ctx: Context, key: Key) -> float | None:
     if plan.asked is not None:
         ctx.recorder.note(f"{seen.namespace}/{seen.name}", plan.asked)
     try:
-        await _execute(ctx, session, seen, plan)
-    except (InvalidError, ForbiddenError, ForeignChildError) as error:
-        _uncount(ctx, session, key, seen.now_s)
-        # Trying again does not help until a person acts: that belongs into the status.
-        plan = discarded(seen, plan, _refusal(error), is_announced=session.is_announced)
-        await _hold(ctx, session, seen, plan)
+        plan = await _carried_out(ctx, session, seen, plan)
     except Exception:
         # A defect too: each try of the same move would be counted anew.
         _uncount(ctx, session, key, seen.now_s)
@@ -94,6 +94,20 @@ async def tick(ctx: Context, key: Key) -> float | None:
     _remember(session, seen, plan)
     await _publish(ctx, session, seen, plan)
     return _delay(ctx, session, seen, plan)
+
+
+async def _carried_out(ctx: Context, session: Session, seen: Observed, plan: Plan) -> Plan:
+    """Execute a plan; what is left of it where a part of it is refused for good."""
+    try:
+        await _execute(ctx, session, seen, plan)
+    except UnauthorizedError:
+        raise  # a login that is not known just now needs no person
+    except (InvalidError, ForbiddenError, ForeignChildError) as error:
+        _uncount(ctx, session, (seen.namespace, seen.name), seen.now_s)
+        # Trying again does not help until a person acts: that belongs into the status.
+        plan = discarded(seen, plan, _refusal(error), is_announced=session.is_announced)
+        await _hold_as_allowed(ctx, session, seen, plan)
+    return plan
 
 
 def _decided(ctx: Context, key: Key, seen: Observed, *, is_due: bool) -> Plan:
@@ -180,6 +194,16 @@ async def _hold(ctx: Context, session: Session, seen: Observed, plan: Plan) -> N
     """What a refusal leaves to be done: to serve with all there is, and to tell of it."""
     await replica_moves.carry_out(ctx, session, seen, plan.moves)
     await _tell_refusal(ctx, seen, plan.refused)
+
+
+async def _hold_as_allowed(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
+    """The same, where a part of it may be refused too: the status tells of the first refusal."""
+    try:
+        await _hold(ctx, session, seen, plan)
+    except UnauthorizedError:
+        raise
+    except (InvalidError, ForbiddenError) as error:
+        log.warning("%s/%s: not held as wanted: %s", seen.namespace, seen.name, error)
 
 
 def _refusal(error: KubeError) -> Problem:
