@@ -190,3 +190,10 @@ async def test_kopf_gets_the_clients_credentials() -> None:
     configuration.api_key["BearerToken"] = "Bearer secret"
     connection = await watch.connection(configuration)
     assert (connection.server, connection.token) == ("https://api:6443", "secret")
+    assert connection.proxy_url is None
+
+
+async def test_kopf_goes_the_clients_way() -> None:
+    configuration = Configuration()
+    configuration.host, configuration.proxy = "https://api:6443", "http://proxy:3128"
+    assert (await watch.connection(configuration)).proxy_url == "http://proxy:3128"

@@ -149,6 +149,7 @@ async def connection(configuration: Configuration) -> kopf.ConnectionInfo:
         token=token.removeprefix("Bearer ") if token else None,
         certificate_path=configuration.cert_file,
         private_key_path=configuration.key_file,
+        proxy_url=configuration.proxy or None,
     )
 
 

@@ -33,7 +33,7 @@ async def load_configuration(context: str | None = None) -> Configuration:
     """Service account of the pod, else the kubeconfig (`KUBECONFIG`, `~/.kube/config`).
 
     Raises:
-        ConfigError: Neither is usable.
+        ConfigError: Neither is usable, or a watch could not use it.
     """
     configuration = Configuration()
     try:
@@ -43,6 +43,7 @@ async def load_configuration(context: str | None = None) -> Configuration:
     except kube_config.ConfigException as in_cluster:
         try:
             await read_kubeconfig(configuration, context)
+            _check_watchable(configuration)
         except ConfigError as outside:
             raise ConfigError(
                 f"no cluster to talk to: {in_cluster} and {outside}; set KUBECONFIG"
@@ -69,7 +70,9 @@ class KubeClient:
         """
         connector = aiohttp.TCPConnector(ssl=_trust(self._configuration), limit=64)
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
+        self._session = aiohttp.ClientSession(
+            connector=connector, timeout=timeout, proxy=self._configuration.proxy or None
+        )
         return self
 
     async def __aexit__(
@@ -114,6 +117,7 @@ class KubeClient:
                 params=query,
                 data=None if body is None else json.dumps(body),
                 headers=await self._headers(content_type),
+                server_hostname=self._configuration.tls_server_name or None,
             ) as reply:
                 return _read(method, path, reply.status, await reply.text())
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
@@ -126,6 +130,15 @@ class KubeClient:
         if token:
             headers["Authorization"] = token
         return headers
+
+
+def _check_watchable(configuration: Configuration) -> None:
+    # kopf's connections take no such name: its watches would fail without end.
+    if configuration.tls_server_name:
+        raise ConfigError(
+            f"tls-server-name {configuration.tls_server_name!r} is not for the operator: name its "
+            "server as the certificate does"
+        )
 
 
 def _allow() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 
 import yaml
 from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import Configuration
+from yarl import URL
 
 DEFAULT = "~/.kube/config"
+_LABEL = r"[A-Za-z0-9_-]{1,63}"
+_SERVER_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+")
 _MISSHAPEN = (AssertionError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
 """The library looks into what it read before it knows its shape, and fails as it may."""
 
@@ -43,8 +47,28 @@ async def read_kubeconfig(configuration: Configuration, context: str | None) -> 
         raise ConfigError(
             f"{file} is empty, or is no kubeconfig: {_one_line(error) or type(error).__name__}"
         ) from error
+    _check_way(file, configuration)
     chosen = next((each for each in contexts if each["name"] == context), active)
     return ((chosen or {}).get("context") or {}).get("namespace") or None
+
+
+def _check_way(file: str, configuration: Configuration) -> None:
+    """Whether aiohttp can take the way that the file names; it fails late, or goes another."""
+    proxy, name = configuration.proxy, configuration.tls_server_name
+    if proxy and not _is_http(proxy):
+        raise ConfigError(
+            f"{file}: proxy-url: {proxy!r} is no http proxy, such as http://host:3128"
+        )
+    if name and not (isinstance(name, str) and _SERVER_NAME.fullmatch(name)):
+        raise ConfigError(f"{file}: tls-server-name: {name!r} is no name of a server")
+
+
+def _is_http(address: object) -> bool:
+    try:
+        found = URL(address) if isinstance(address, str) else URL()
+    except ValueError:
+        return False
+    return found.scheme in ("http", "https") and bool(found.host)
 
 
 def _one_line(error: Exception) -> str:
