@@ -119,7 +119,8 @@ class KubeClient:
                 headers=await self._headers(content_type),
                 server_hostname=self._configuration.tls_server_name or None,
             ) as reply:
-                return _read(method, path, reply.status, await reply.text())
+                # What stands before an API server answers in any encoding, or in one there is not.
+                return _read(method, path, reply.status, await reply.text("utf-8", "replace"))
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             detail = str(error) or type(error).__name__
             raise UnavailableError(f"{method} {path}: {detail}") from error
@@ -163,7 +164,9 @@ def _trust(configuration: Configuration) -> ssl.SSLContext:
 def _read(method: str, path: str, status: int, text: str) -> Object:
     try:
         answer = json.loads(text) if text else {}
-    except ValueError:
+    except ValueError as error:
+        if status < 400:
+            raise UnavailableError(f"{method} {path}: {status}, and no object of an API") from error
         answer = {"message": text[:200]}
     except RecursionError as error:
         raise InvalidError(
@@ -172,6 +175,7 @@ def _read(method: str, path: str, status: int, text: str) -> Object:
     if status < 400 and isinstance(answer, dict):
         return answer
     said = str(answer.get("message") or "") if isinstance(answer, dict) else ""
-    refusal: KubeError = from_status(status, f"{method} {path}: {status} {said}".strip())
+    shown = " ".join(said.split())
+    refusal: KubeError = from_status(status, f"{method} {path}: {status} {shown}".strip())
     refusal.said = said
     raise refusal
