@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from paceline_operator.cli.errors import CliError
+from paceline_operator.cli.what_if import NO_OLD, Asked, compare, gather
 from tests.operator.cli.test_main import run
 
 ROOT = Path(__file__).parents[3]
@@ -137,6 +139,16 @@ def test_the_tables_say_what_the_document_says(
     unwrapped = " ".join(said.split())
     assert document["verdict"] in unwrapped
     assert all(note in unwrapped for note in new["notes"])
+
+
+async def test_a_trace_that_changes_while_it_is_played_is_one_line(desk: Desk) -> None:
+    trace = desk.place / "changing.csv"
+    trace.write_text(desk.trace.read_text())
+    asked = Asked(new=desk.spec("changing.yaml", replicas=1), old=NO_OLD, trace=trace, seeds=1)
+    gathered = await gather(asked, 0.0)
+    trace.unlink()
+    with pytest.raises(CliError, match=r"changing\.csv: No such file or directory"):
+        compare(gathered, asked, lambda what, share: None)
 
 
 def test_the_page_shows_a_table_of_today(desk: Desk, pair: tuple[str, ...], tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ class Cluster:
     def asked(self, new: dict[str, Any]) -> Asked:
         manifest, trace = self.place / "new.yaml", self.place / "load.csv"
         manifest.write_text(yaml.safe_dump(inference_service("chat", new)))
-        trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,10,2\n60,10,2\n")
+        if not trace.exists():  # what is played may not be written again
+            trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,10,2\n60,10,2\n")
         return Asked(new=manifest, trace=trace, seeds=1)
 
 

@@ -16,6 +16,7 @@ from paceline_operator.cli.service import Service
 from paceline_operator.cli.what_if_live import live_service, measured_on
 from paceline_operator.cli.what_if_load import PlayableLoad
 from paceline_operator.cli.what_if_subject import Subject, subjects
+from paceline_operator.simulator.loads.trace import TraceError
 from paceline_operator.simulator.profiles import UnknownProfileError, find_profile
 from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.what_if.comparison import Comparison, LoadFacts, Variant
@@ -128,18 +129,36 @@ def compare(gathered: Gathered, asked: Asked, told: Told) -> Comparison:
     """Plays every spec with every seed.
 
     Raises:
-        CliError: Nothing says how long the engines' steps take.
+        CliError: Nothing says how long the engines' steps take, or the load has changed meanwhile.
     """
-    load, seeds = gathered.load, range(1, asked.seeds + 1)
+    load = gathered.load
     stages = [_stage(subject, gathered, asked.said) for subject in gathered.subjects]
     lead = lead_s(max(stage.facts.cold_start_s for stage in stages), load.span_s)
-    length_s, plays = lead + load.span_s, len(stages) * len(seeds)
+    try:
+        variants = _variants(gathered, stages, asked.seeds, lead, told)
+    except TraceError as error:
+        raise CliError(str(error)) from error
+    return Comparison(
+        name=gathered.name,
+        load=_load_facts(load, variants[-1].runs),
+        lead_s=lead,
+        old=variants[0] if len(variants) > 1 else None,
+        new=variants[-1],
+        notes=gathered.notes,
+    )
+
+
+def _variants(
+    gathered: Gathered, stages: list[Stage], seeds: int, lead: float, told: Told
+) -> list[Variant]:
+    load, plays = gathered.load, len(stages) * seeds
+    length_s = lead + load.span_s
     variants = []
     for place, (subject, stage) in enumerate(zip(gathered.subjects, stages, strict=True)):
         runs: list[Figures] = []
-        for seed in seeds:
-            what = f"{subject.label} spec, seed {seed} of {asked.seeds}"
-            begun = (place * len(seeds) + seed - 1) / plays
+        for seed in range(1, seeds + 1):
+            what = f"{subject.label} spec, seed {seed} of {seeds}"
+            begun = (place * seeds + seed - 1) / plays
             requests = led_in(lambda seed=seed: load.requests(seed), lead)  # type: ignore[misc]
             runs.append(
                 play(
@@ -151,14 +170,7 @@ def compare(gathered: Gathered, asked: Asked, told: Told) -> Comparison:
                 )
             )
         variants.append(_variant(subject, stage.facts, tuple(runs)))
-    return Comparison(
-        name=gathered.name,
-        load=_load_facts(load, variants[-1].runs),
-        lead_s=lead,
-        old=variants[0] if len(variants) > 1 else None,
-        new=variants[-1],
-        notes=gathered.notes,
-    )
+    return variants
 
 
 def _check_profile(said: Said) -> None:

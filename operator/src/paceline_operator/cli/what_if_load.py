@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -65,11 +66,14 @@ def generator(seed: int) -> random.Random:
 def from_trace(path: Path, scale: float) -> PlayableLoad:
     """A recorded load.
 
+    Its plays raise TraceError where the file has changed meanwhile.
+
     Raises:
         CliError: The file is no trace, or one that would be played for hours.
     """
     try:
-        tape = trace_tape(path)
+        tape = _unchanged(path)
+        played = totals(tape.play())
     except TraceError as error:
         raise CliError(str(error)) from error
     if tape.span_s > LONGEST_TRACE_S:
@@ -83,7 +87,7 @@ def from_trace(path: Path, scale: float) -> PlayableLoad:
         scale=scale,
         source=f"trace {path.name}",
         span_s=tape.span_s,
-        totals=totals(tape.play()),
+        totals=played,
         notes=_scale_notes(scale),
     )
 
@@ -127,6 +131,29 @@ def default_selector(name: str, namespace: str) -> str:
     """Series of a service's engine pods, labelled as Prometheus's operator labels them."""
     pods = re.escape(derive(name)).replace("\\", "\\\\").replace("\\\\-", "-")
     return f'namespace="{namespace}",pod=~"{pods}-[0-9a-z]+-[0-9a-z]+"'
+
+
+def _unchanged(path: Path) -> Tape:
+    """The tape of a file: each play reads it anew, so it has to stay what it was."""
+    first = _stamp(path)
+    tape = trace_tape(path)
+
+    def play() -> Iterator[Request]:
+        yield from tape.play()
+        if _stamp(path) != first:
+            raise TraceError(f"{path}: it changed while it was played; name a file that stays")
+
+    return replace(tape, play=play)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror or error}; name a file to read") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise TraceError(f"{path}: it is read several times; name a regular file")
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _reconstruction_note(found: History) -> str:
