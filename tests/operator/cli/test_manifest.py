@@ -137,10 +137,24 @@ def test_where_models_may_lie_is_for_the_installation_to_say(tmp_path: Path, pre
         ([manifest({}), manifest({})], "2 objects of kind InferenceService"),
         ([manifest({}, apiVersion="paceline.dev/v9")], "no objects of kind InferenceService"),
         ([manifest({}, metadata={})], "metadata.name: it has no name"),
+        (
+            [manifest({}, metadata={"name": "a", "namespace": "b/c"})],
+            "metadata.namespace: 'b/c'",
+        ),
+        (
+            [manifest({}, metadata={"name": "a", "namespace": 5})],
+            "metadata.namespace: 5 is no",
+        ),
     ],
 )
 def test_what_the_file_has_to_hold(tmp_path: Path, documents: list[Any], said: str) -> None:
     assert refused(written(tmp_path, *documents)).startswith(said)
+
+
+@pytest.mark.parametrize("namespace", [None, "", "team"])
+def test_the_namespace_is_as_written(tmp_path: Path, namespace: str | None) -> None:
+    given = manifest(fleet(), metadata={"name": "chat", "namespace": namespace})
+    assert read_manifest(written(tmp_path, given)).namespace == (namespace or None)
 
 
 def test_labels_that_contain_themselves_are_not_looked_into(tmp_path: Path) -> None:

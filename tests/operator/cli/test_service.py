@@ -67,3 +67,29 @@ async def test_a_missing_right_comes_with_the_servers_words(api: Api) -> None:
         "no access: this user may not read inferenceservices.paceline.dev in namespace 'default' "
         '(the API server says: User "dev" cannot get resource in the namespace "default")'
     )
+
+
+@pytest.mark.parametrize("name", ["", "infs/chat", "../../default"])
+async def test_what_is_no_name_is_not_asked_for(api: Api, name: str) -> None:
+    with pytest.raises(CliError, match=f"^'{name}' is no name of an InferenceService: write "):
+        await read(name)
+    assert api.asked == []
+
+
+@pytest.mark.parametrize(("flag", "own"), [("a/b", "team"), (None, "A"), (None, "5"), ("", "a b")])
+async def test_what_is_no_namespace_is_not_asked_in(
+    api: Api, tmp_path: Path, flag: str | None, own: str
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(file.read_text().replace("user: u}", f"user: u, namespace: {own}}}"))
+    with pytest.raises(CliError, match="is no name of a namespace: write "):
+        async with connected(flag, None) as reader:
+            await reader.read("chat")
+    assert api.asked == []
+
+
+@pytest.mark.parametrize("found", [{}, {"metadata": None}, {"metadata": {}, "items": []}])
+async def test_an_answer_that_is_no_object_is_said(api: Api, found: dict[str, Any]) -> None:
+    api.answer = (200, found)
+    with pytest.raises(CliError, match="the answer is no InferenceService: look where"):
+        await read("chat")

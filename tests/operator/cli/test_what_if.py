@@ -151,6 +151,14 @@ async def test_a_trace_that_changes_while_it_is_played_is_one_line(desk: Desk) -
         compare(gathered, asked, lambda what, share: None)
 
 
+def test_what_is_no_namespace_is_one_line(pair: tuple[str, ...]) -> None:
+    series = ("--prometheus", "http://127.0.0.1:1", "--namespace", 'a",pod="b')
+    done = run(None, "what-if", *pair, *series)
+    assert done.returncode == 1
+    assert "is no name of a namespace: write " in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_the_page_shows_a_table_of_today(desk: Desk, pair: tuple[str, ...], tmp_path: Path) -> None:
     """Its figures are those of a day; its rows, sentences and commands have to be of today."""
     commands, shown = re.findall(r"```(?:sh|text)\n(.*?)```", EXAMPLE, re.S)

@@ -14,6 +14,7 @@ from paceline_operator.api.choice import Mode
 from paceline_operator.api.v1alpha1 import API_VERSION, KIND, InferenceServiceSpec
 from paceline_operator.cli.admission import refusal
 from paceline_operator.cli.errors import CliError
+from paceline_operator.cli.object_name import check_namespace
 from paceline_operator.domain import arguments, calendar, model_source, overlay
 from paceline_operator.domain.errors import SpecError
 
@@ -55,11 +56,10 @@ def read_manifest(path: Path) -> Manifest:
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
         raise CliError(f"{path}: metadata.name: it has no name; give it one")
-    namespace = metadata.get("namespace")
     return Manifest(
         path=path,
         name=name,
-        namespace=namespace if isinstance(namespace, str) else None,
+        namespace=_namespace(metadata.get("namespace"), path),
         spec=_checked(document, str(path)),
     )
 
@@ -93,6 +93,16 @@ def check_playable(spec: InferenceServiceSpec, where: str) -> None:
             f"{where}: spec.replicas: with 0 replicas nothing is served, so there is nothing to "
             "play"
         )
+
+
+def _namespace(given: Any, path: Path) -> str | None:
+    if given is None or given == "":  # to a server, both are left out
+        return None
+    try:
+        check_namespace(given)
+    except CliError as error:
+        raise CliError(f"{path}: metadata.namespace: {error}") from error
+    return str(given)
 
 
 def _checked(document: Mapping[str, Any], where: str) -> InferenceServiceSpec:

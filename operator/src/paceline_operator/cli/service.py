@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from paceline_operator.api import v1alpha1
 from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.cli.errors import CliError, LoginError
+from paceline_operator.cli.object_name import check_name, check_namespace
 from paceline_operator.kube.client import KubeClient
 from paceline_operator.kube.errors import (
     ForbiddenError,
@@ -46,8 +47,9 @@ class Reader:
 
         Raises:
             LoginError: The server does not know this user, or not any more.
-            CliError: It is not there, may not be read, or is not understood.
+            CliError: It is not there, may not be read, or is not understood; or it is no name.
         """
+        check_name(name)
         group = f"/apis/{v1alpha1.API_VERSION}/namespaces/{self.namespace}"
         try:
             found = await self.client.get(f"{group}/{v1alpha1.PLURAL}/{name}")
@@ -74,19 +76,25 @@ async def connected(namespace: str | None, context: str | None) -> AsyncIterator
         context: None for the current one.
 
     Raises:
-        CliError: There is no usable kubeconfig.
+        CliError: There is no usable kubeconfig, or no such namespace can be.
     """
     configuration = Configuration()
     try:
         own = await read_kubeconfig(configuration, context)
         async with KubeClient(configuration) as client:
-            yield Reader(client, namespace or own or "default")
+            chosen = namespace or own or "default"
+            check_namespace(chosen)
+            yield Reader(client, chosen)
     except ConfigError as error:
         raise CliError(f"no usable kubeconfig: {error}; set KUBECONFIG") from error
 
 
 def _service(found: dict[str, Any]) -> Service:
-    metadata = found["metadata"]
+    metadata = found.get("metadata")
+    if not isinstance(metadata, dict) or not {"name", "namespace"} <= metadata.keys():
+        raise CliError(
+            f"the answer is no {v1alpha1.KIND}: look where the kubeconfig's server leads"
+        )
     try:
         status = InferenceServiceStatus.model_validate(found.get("status") or {})
     except ValidationError as error:

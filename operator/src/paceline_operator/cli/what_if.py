@@ -10,6 +10,7 @@ from paceline_operator.autopilot.policy import policy_from_spec
 from paceline_operator.cli import what_if_load
 from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.manifest import Manifest, read_manifest
+from paceline_operator.cli.object_name import check_namespace
 from paceline_operator.cli.progress import Told
 from paceline_operator.cli.prometheus_access import read_access
 from paceline_operator.cli.service import Service
@@ -100,6 +101,8 @@ async def gather(asked: Asked, now_s: float) -> Gathered:
         CliError: Any of them cannot be used.
     """
     _check_profile(asked.said)
+    if asked.namespace is not None:
+        check_namespace(asked.namespace)
     new = read_manifest(asked.new)
     old = None if asked.old in (None, NO_OLD) else read_manifest(Path(str(asked.old)))
     service, notes = (
