@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from paceline_operator.cli import main
+from paceline_operator.cli.service import Service
+from tests.operator.cli.sample import service
 from tests.support.fleet_api import FleetApi
 
 PROGRAM = Path(sys.executable).parent / "kubectl-paceline"
@@ -110,17 +116,42 @@ def test_a_server_that_is_away_is_one_line(fleets: FleetApi, tmp_path: Path) -> 
     assert done.stderr.count("\n") == 1
 
 
-def test_watch_goes_on_until_interrupted(fleets: FleetApi) -> None:
+@pytest.mark.parametrize(
+    ("flags", "begun"),
+    [(["--json"], "{\n"), ([], "default/chat\n")],
+)
+def test_watch_goes_on_until_interrupted(fleets: FleetApi, flags: list[str], begun: str) -> None:
     environment = {**os.environ, "KUBECONFIG": str(fleets.server.kubeconfig)}
-    command = [str(PROGRAM), "status", "chat", "--watch", "--json"]
+    command = [str(PROGRAM), "status", "chat", "--watch", *flags]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         looks = 0
-        for line in process.stdout:  # one document ends with a brace of its own
-            looks += line == "}\n"
+        for line in process.stdout:
+            looks += line == begun
             if looks == 2:
                 break
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         process.stdout.read()
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("term", "is_terminal"),
+    [("dumb", True), ("unknown", True), ("xterm", False)],
+)
+async def test_views_come_one_below_the_other_where_none_can_be_drawn_over(
+    term: str, is_terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=is_terminal, width=120, _environ={"TERM": term})
+    monkeypatch.setattr(main, "_console", lambda: console)
+    counts: list[int] = []
+
+    async def seen() -> AsyncIterator[Service]:
+        for _ in range(3):
+            counts.append(shown.getvalue().count("default/chat"))
+            yield service()
+
+    await main._watch(seen())
+    assert counts == [0, 1, 2]

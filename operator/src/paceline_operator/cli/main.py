@@ -109,10 +109,21 @@ async def _status(
 
 async def _watch(seen: AsyncIterator[Service]) -> None:
     """Shows the object again and again until interrupted."""
+    console = _console()
+    if not console.is_interactive:
+        await _watch_in_turn(seen, console)
+        return
     first = await anext(seen)
-    with Live(status_view.render(first, utc_now()), console=_console()) as live:
+    with Live(status_view.render(first, utc_now()), console=console) as live:
         async for service in seen:
             live.update(status_view.render(service, utc_now()))
+
+
+async def _watch_in_turn(seen: AsyncIterator[Service], console: Console) -> None:
+    """The same, one view below the other: what cannot be drawn over would be shown at the end."""
+    async for service in seen:
+        console.print(status_view.render(service, utc_now()))
+        console.print()
 
 
 async def _watch_json(seen: AsyncIterator[Service]) -> None:

@@ -18,9 +18,9 @@ Told = Callable[[str, float], None]
 
 @contextmanager
 def shown() -> Iterator[Told]:
-    """A bar on a terminal; elsewhere a line now and then, none for what is soon done."""
+    """A bar where one can be drawn; else a line now and then, none for what is soon done."""
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not console.is_interactive:
         yield _Lines()
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
