@@ -9,3 +9,7 @@ class CliError(Exception):
 
 class LoginError(CliError):
     """The API server does not take the user's login, or not any more."""
+
+
+class AwayError(CliError):
+    """The API server does not answer now; later it may."""

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from paceline_operator.api import v1alpha1
 from paceline_operator.api.status import InferenceServiceStatus
-from paceline_operator.cli.errors import CliError, LoginError
+from paceline_operator.cli.errors import AwayError, CliError, LoginError
 from paceline_operator.cli.object_name import check_name, check_namespace
 from paceline_operator.kube.client import KubeClient
 from paceline_operator.kube.errors import (
@@ -20,6 +20,7 @@ from paceline_operator.kube.errors import (
     KubeError,
     NotFoundError,
     UnauthorizedError,
+    UnavailableError,
 )
 from paceline_operator.kube.kubeconfig import ConfigError, read_kubeconfig
 
@@ -47,6 +48,7 @@ class Reader:
 
         Raises:
             LoginError: The server does not know this user, or not any more.
+            AwayError: The server is busy, or cannot be reached.
             CliError: It is not there, may not be read, or is not understood; or it is no name.
         """
         check_name(name)
@@ -62,6 +64,8 @@ class Reader:
                 f"no access: this user may not read {v1alpha1.PLURAL}.{v1alpha1.GROUP} "
                 f"in namespace {self.namespace!r}{_told(error)}"
             ) from error
+        except UnavailableError as error:
+            raise AwayError(f"the API server cannot be asked: {error}") from error
         except KubeError as error:
             raise CliError(f"the API server cannot be asked: {error}") from error
         return _service(found)

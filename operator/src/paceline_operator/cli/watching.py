@@ -1,12 +1,13 @@
-"""One object again and again; a login that ends meanwhile is taken anew from the kubeconfig."""
+"""One object again and again, through outages and ends of logins."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 
-from paceline_operator.cli.errors import LoginError
-from paceline_operator.cli.service import Service, connected
+from paceline_operator.cli.errors import AwayError, LoginError
+from paceline_operator.cli.service import Reader, Service, connected
 
 EVERY_S = 2.0
 
@@ -16,6 +17,9 @@ async def looks(
 ) -> AsyncIterator[Service]:
     """The object as it is now, every few seconds, without end.
 
+    A server that is away later is asked again; of each such time the user hears once. A login that
+    ends is taken anew from the kubeconfig.
+
     Args:
         name: Of the object.
         namespace: None for that of the context.
@@ -24,18 +28,37 @@ async def looks(
 
     Raises:
         LoginError: The login is refused at once, or again after the kubeconfig was read anew.
+        AwayError: The server cannot be asked from the beginning.
         CliError: It cannot be read.
     """
-    was_taken = False
+    was_taken, is_first = False, True
     while True:
         try:
             async with connected(namespace, context) as reader:
-                while True:
-                    service = await reader.read(name)
-                    was_taken = True
+                async for service in _looks(reader, name, every_s, is_first=is_first):
+                    was_taken, is_first = True, False
                     yield service
-                    await asyncio.sleep(every_s)
         except LoginError:
             if not was_taken:
                 raise
             was_taken = False
+
+
+async def _looks(
+    reader: Reader, name: str, every_s: float, *, is_first: bool
+) -> AsyncIterator[Service]:
+    """Over one connection."""
+    is_away = False
+    while True:
+        try:
+            service = await reader.read(name)
+        except AwayError as error:
+            if is_first:
+                raise
+            if not is_away:
+                sys.stderr.write(f"{error}; asking again\n")
+            is_away = True
+        else:
+            is_first = is_away = False
+            yield service
+        await asyncio.sleep(every_s)
