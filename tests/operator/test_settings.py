@@ -92,6 +92,13 @@ def test_only_the_default_file_may_be_missing(tmp_path: Path) -> None:
         load(tmp_path / "absent.yaml")
 
 
+def test_a_file_that_is_no_text_is_said(tmp_path: Path) -> None:
+    file = written(tmp_path, "")
+    file.write_bytes(b"workers: \xff")
+    with pytest.raises(SettingsError, match="is no text"):
+        load(file)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -111,6 +118,8 @@ def test_only_the_default_file_may_be_missing(tmp_path: Path) -> None:
         ("metrics: {prometheus: {intervalSeconds: 31}}", "intervalSeconds"),
         ("- a", "settings"),
         ("a: [", "is not YAML"),
+        ("workers: 2024-02-30", "is not YAML: day is out of range for month"),
+        ("workers: 1\n---\nworkers: 2", "is not YAML: 2 documents; give it one"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, said: str) -> None:

@@ -10,7 +10,6 @@ import ssl
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -18,6 +17,7 @@ from paceline_operator.api.v1alpha1 import Mode, Model
 from paceline_operator.domain.blast_radius import Limits
 from paceline_operator.domain.platform import Platform
 from paceline_operator.metrics import PrometheusServer
+from paceline_operator.yaml_text import YamlError, document
 
 DEFAULT_PATH = Path("/etc/paceline/settings.yaml")
 
@@ -171,9 +171,11 @@ def load(path: Path) -> Settings:
             return Settings()
         raise SettingsError(f"settings file {path} does not exist: set PACELINE_SETTINGS to one")
     try:
-        return Settings.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-    except yaml.YAMLError as error:
-        raise SettingsError(f"settings file {path} is not YAML: {_one_line(error)}") from error
+        return Settings.model_validate(document(path.read_text(encoding="utf-8")) or {})
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"settings file {path} is no text ({error.reason})") from error
+    except YamlError as error:
+        raise SettingsError(f"settings file {path} is not YAML: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -169,7 +169,12 @@ def test_labels_that_contain_themselves_are_not_looked_into(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"a: [", "is not YAML: "), (b"\xff\xfe\x00", "is no text"), (b"\x07", "is not YAML: ")],
+    [
+        (b"a: [", "is not YAML: "),
+        (b"\xff\xfe\x00", "is no text"),
+        (b"\x07", "is not YAML: "),
+        (b"a: 2024-02-30", "is not YAML: day is out of range for month"),
+    ],
 )
 def test_a_file_that_is_no_manifest(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "new.yaml"

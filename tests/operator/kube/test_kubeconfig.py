@@ -64,6 +64,8 @@ async def test_the_namespace_is_that_of_the_context(
         (made().replace('"https://127.0.0.1:1"', "5"), "is empty, or is no kubeconfig"),
         (made(NOT_BASE64), "is empty, or is no kubeconfig: Invalid base64-encoded string"),
         ("a: [", "is not YAML: "),
+        ("a: 2024-02-30", "is no kubeconfig: day is out of range for month"),
+        ("a: !!int ''", "is no kubeconfig: string index out of range"),
         ("\x07", "is not YAML: "),
         (made(', certificate-authority: "/nowhere/ca"'), "File does not exists: /nowhere/ca"),
         (made(user=PLUGIN), "No such file or directory: '/nowhere/login'"),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from paceline_operator.api.choice import Mode
@@ -17,6 +16,7 @@ from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.object_name import check_namespace
 from paceline_operator.domain import arguments, calendar, model_source, overlay
 from paceline_operator.domain.errors import SpecError
+from paceline_operator.yaml_text import YamlError, documents
 
 ANYWHERE = "/"
 """Which directories of a node may hold models, the installation says."""
@@ -134,13 +134,13 @@ def _stalls(spec: InferenceServiceSpec) -> str | None:
 
 def _documents(path: Path) -> list[Any]:
     try:
-        return list(yaml.safe_load_all(path.read_text()))
+        return documents(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise CliError(f"{path}: {error.strerror or error}; name a file to read") from error
     except UnicodeDecodeError as error:
         raise CliError(f"{path}: is no text; name a manifest") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise CliError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+    except YamlError as error:
+        raise CliError(f"{path}: is not YAML: {error}") from error
 
 
 def _is_service(document: Any) -> bool:

@@ -10,10 +10,12 @@ from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import Configuration
 from yarl import URL
 
+from paceline_operator.yaml_text import MISSHAPEN
+
 DEFAULT = "~/.kube/config"
 _LABEL = r"[A-Za-z0-9_-]{1,63}"
 _SERVER_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+")
-_MISSHAPEN = (AssertionError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
+_MISSHAPEN = (AssertionError, *MISSHAPEN)
 """The library looks into what it read before it knows its shape, and fails as it may."""
 
 
