@@ -83,6 +83,15 @@ def test_a_bad_variable_ends_with_one_line() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("level", ["verbose", "", "10"])
+def test_a_level_of_the_log_that_there_is_not_ends_with_one_line(level: str) -> None:
+    done = started(PACELINE_LOG_LEVEL=level)
+    assert done.returncode == 2
+    said = f"paceline-operator: environment: PACELINE_LOG_LEVEL: {level.upper()!r} is no level"
+    assert done.stderr.startswith(said)
+    assert len(done.stderr.splitlines()) == 1
+
+
 class Unkept(LeaderLease):
     """A lease whose keeping fails in a way nobody thought of."""
 

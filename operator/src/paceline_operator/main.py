@@ -59,8 +59,12 @@ def main() -> None:
 
     Exit code 2 for a bad start, 3 for a lost lease, 4 where the API server's answer ended it.
     """
+    level = os.environ.get("PACELINE_LOG_LEVEL", "INFO").upper()
+    if level not in logging.getLevelNamesMapping():
+        said = f"environment: PACELINE_LOG_LEVEL: {level!r} is no level; give one such as INFO"
+        sys.exit(_fail(said))
     logging.basicConfig(
-        level=os.environ.get("PACELINE_LOG_LEVEL", "INFO").upper(),
+        level=level,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     logging.getLogger("kopf").setLevel(logging.WARNING)
