@@ -70,8 +70,8 @@ def _kind(part: str) -> Kind:
     except ValueError:
         known = ", ".join(NAMED)
         raise MixError(f"mix {part!r} is not of the form {FORM}, nor one of {known}") from None
-    if not kind.weight >= 0:
-        raise MixError(f"mix {part!r}: the weight is negative")
+    if not 0 <= kind.weight < float("inf"):
+        raise MixError(f"mix {part!r}: the weight is negative, or without end")
     return kind
 
 

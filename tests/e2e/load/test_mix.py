@@ -22,7 +22,7 @@ def test_named_mixes_are_mixes(name: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "chat", "chat:1:8", "chat:x:8:4", "chat:1:8-4:4", "chat:1:0:4", "chat:-1:8:4",
-     "chat:nan:8:4", "chat:0:8:4", "chat:1:8:4:5", "nosuch"],
+     "chat:nan:8:4", "chat:inf:8:4", "chat:0:8:4", "chat:1:8:4:5", "nosuch"],
 )  # fmt: skip
 def test_anything_else_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(MixError) as refused:

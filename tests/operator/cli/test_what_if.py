@@ -151,6 +151,12 @@ async def test_a_trace_that_changes_while_it_is_played_is_one_line(desk: Desk) -
         compare(gathered, asked, lambda what, share: None)
 
 
+def test_no_number_is_no_scale(desk: Desk, pair: tuple[str, ...]) -> None:
+    done = run(None, "what-if", "--trace", str(desk.trace), *pair, "--scale", "nan")
+    assert done.returncode == 2
+    assert "Invalid value for '--scale'" in done.stderr
+
+
 def test_what_is_no_namespace_is_one_line(pair: tuple[str, ...]) -> None:
     series = ("--prometheus", "http://127.0.0.1:1", "--namespace", 'a",pod="b')
     done = run(None, "what-if", *pair, *series)
