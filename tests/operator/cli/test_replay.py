@@ -59,6 +59,8 @@ def test_each_mismatch_is_one_line(tmp_path: Path, lines: list[str]) -> None:
         (b"{}\n", ":1: it is no record of version 1"),
         (b"\xff\xfe\n", "it is no text"),
         (None, "No "),
+        (b"", "no whole decision is in it, so none was made again"),
+        (b'{"version": 1', "no whole decision is in it"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(tmp_path: Path, content: bytes | None, what: str) -> None:
@@ -67,6 +69,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, content: bytes | None, 
         path.write_bytes(content)
     done = replay(path)
     assert done.returncode == 1
+    assert done.stdout == ""
     assert done.stderr.startswith(f"error: {path}")
     assert what in done.stderr
     assert done.stderr.count("\n") == 1

@@ -17,9 +17,9 @@ def replay(path: Path) -> Iterator[str | None]:
     The last line may be cut short, by a process that ended while it wrote: it is left out.
 
     Raises:
-        CliError: The file cannot be read, or a line of it is no record.
+        CliError: The file cannot be read, a line of it is no record, or there is none.
     """
-    made = Replay()
+    made, number = Replay(), 0
     for number, line in _lines(path):
         try:
             key, again = made.again(line)
@@ -28,6 +28,8 @@ def replay(path: Path) -> Iterator[str | None]:
                 f"{path}:{number}: {error}; give a file that this version of the operator recorded"
             ) from error
         yield None if again == line else f"{path}:{number}: {key}: {_difference(line, again)}"
+    if not number:
+        raise CliError(f"{path}: no whole decision is in it, so none was made again; name another")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
