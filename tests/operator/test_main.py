@@ -342,6 +342,8 @@ async def test_the_recorder_ends_while_the_lease_is_held(monkeypatch: pytest.Mon
         "_recorder": lambda *_: Ending(),
     }.items():
         monkeypatch.setattr(main, name, made)
+    # The signals are pytest's.
+    monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", lambda *_: None)
     await main.run(Settings(), Environment(paceline_http_port=0))
     assert log == ["recorded", "released"]
 
@@ -350,6 +352,9 @@ class Moving(AbstractResolver):
     """Knows one name, which moves from one address to the next."""
 
     addresses: ClassVar[list[str]] = []
+
+    def __init__(self, **_: Any) -> None:
+        """It needs nothing."""
 
     @override
     async def resolve(
