@@ -93,16 +93,19 @@ class Runner:
 
     def scores(self, cells: Iterable[Cell], tunings: Mapping[str, Tuning]) -> dict[Cell, Score]:
         """Of all cells; what is done stays done if this is interrupted."""
+        wanted = list(dict.fromkeys(cells))
+        found = self.known(wanted, tunings)
+        return found | self._run([cell for cell in wanted if cell not in found], tunings)
+
+    def known(self, cells: Iterable[Cell], tunings: Mapping[str, Tuning]) -> dict[Cell, Score]:
+        """Of those that were run before; nothing is run."""
         found: dict[Cell, Score] = {}
-        missing: list[Cell] = []
-        for cell in dict.fromkeys(cells):
+        for cell in cells:
             known = self._cache.get(cell, self._evidence(cell, tunings[cell.load]))
-            if known is None:
-                missing.append(cell)
-            else:
+            if known is not None:
                 found[cell] = known
                 self._told(cell, known)
-        return found | self._run(missing, tunings)
+        return found
 
     def _run(self, cells: list[Cell], tunings: Mapping[str, Tuning]) -> dict[Cell, Score]:
         found: dict[Cell, Score] = {}

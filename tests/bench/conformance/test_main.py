@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bench.conformance import result_file
 from bench.conformance.__main__ import main
+from bench.conformance.cell import Cell, Score
+from bench.conformance.runner import Runner
+from tests.bench.conformance.test_bars import GOOD
 
 
 @pytest.mark.parametrize(
@@ -23,3 +30,39 @@ def test_what_would_run_nothing_is_refused(
     monkeypatch.setattr(sys, "argv", ["conformance", *asked])
     assert main() == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Only what is known is asked for, and nothing can be run; the folder of results."""
+
+    def refused(*_: Any) -> None:
+        raise AssertionError("run")
+
+    results = tmp_path / "results"
+    folders = ["--cache", f"{tmp_path / 'cache'}", "--results", f"{results}"]
+    monkeypatch.setattr(Runner, "_run", refused)
+    monkeypatch.setattr(sys, "argv", ["conformance", "--only", "step", "--known", *folders])
+    return results
+
+
+def test_where_nothing_is_known_nothing_is_reported(
+    asked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main() == 2
+    assert capsys.readouterr().err == "conformance: --known: none of these cells was run yet\n"
+    assert not asked.exists()
+
+
+def test_what_is_known_is_reported_with_what_lacks(
+    asked: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def three(_: Runner, cells: list[Cell], tunings: Any) -> dict[Cell, Score]:
+        return dict.fromkeys(cells[:3], GOOD)
+
+    monkeypatch.setattr(Runner, "known", three)
+    assert main() == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(r"conformance: short cells=3 traces=none .*lacking=\d\d", last)
+    (result,) = asked.glob("*.json")
+    assert result_file.load(result).line == last
