@@ -69,8 +69,8 @@ SAID = {
     "stale": f"*stale* up to {seconds(scraper.ABSENT_AFTER_S)}",
     "samples": f"*missed* needs {attainment.LEAST_SAMPLES} samples",
     "history": f"last five minutes of them are kept{'' if slices.HISTORY_S == 300 else '!'}",
-    "fading": f"fades by {fit.FORGET_PER_WINDOW} a slice",
-    "idle steps": f"usual steps ({percent(1 - fit.FORGET_PER_WINDOW)} of those remembered)",
+    "fading": f"Of the evidence {fit.FORGET_PER_WINDOW} is kept from slice to slice",
+    "idle steps": f"of the usual ({percent(1 - fit.FORGET_PER_WINDOW)} of those remembered)",
     "gate": f"nine times the expected square{'' if fit.GATE == 9 else '!'}",
     "gate's spread": f"of {percent(fit.GATE_SPREAD)} of a step",
     "reopened": f"{percent(1 - fit.REOPEN_KEEP)} of the evidence is dropped",
@@ -151,10 +151,10 @@ SAID = {
     "bisection": f"(bisection, to {percent(capacity._CLOSE)})",
     "evidence": f"factor between {capacity_evidence.LEAST_FACTOR} and "
     f"{capacity_evidence.MOST_FACTOR}",
-    "growth": f"as r^{capacity_evidence.GROWTH}",
+    "growth": f"as R^{capacity_evidence.GROWTH}",
     "stretch": f"steady stretch of {capacity_evidence.SHORTEST_S:g} to "
     f"{capacity_evidence.WINDOW_S:g} s with at least {attainment.ENOUGH_SAMPLES} requests",
-    "farthest": f"(no more than {capacity_evidence.FARTHEST} r",
+    "farthest": f"(no more than {capacity_evidence.FARTHEST} R",
     "recovery": f"goes back by {percent(capacity_evidence.RECOVERY - 1)} in "
     f"{seconds(capacity_evidence.EVERY_S)}",
     "rise": f"it rises, by {percent(capacity_evidence.RAISE_STEP - 1)} in "
