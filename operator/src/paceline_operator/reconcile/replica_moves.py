@@ -43,9 +43,9 @@ async def carry_out(ctx: Context, session: Session, seen: Observed, moves: Moves
         KubeError: Any other refusal.
     """
     await _verify(ctx, session, seen)
-    is_out = moves.scale is not None and seen.scale is not None and moves.scale > seen.scale
-    if moves.scale is not None and is_out:
-        await _order(ctx, session, seen, moves, moves.scale)  # load waits for nobody's drain
+    is_out = (moves.scale or 0) > (seen.scale or 0)
+    if is_out:
+        await _order(ctx, session, seen, moves)  # load waits for nobody's drain
     await _take_all_back(ctx, session, seen, moves.undo)
     for pod in moves.begin:
         await _begin(ctx, session, seen, pod)
@@ -56,8 +56,8 @@ async def carry_out(ctx: Context, session: Session, seen: Observed, moves: Moves
         await ctx.events.tell(
             dict(seen.service), Note("DrainTimeout", "ScaleIn", text, warning=True)
         )
-    if moves.scale is not None and not is_out:
-        await _order(ctx, session, seen, moves, moves.scale)
+    if not is_out:
+        await _order(ctx, session, seen, moves)
 
 
 async def retrieve(
@@ -178,11 +178,12 @@ async def _version(ctx: Context, seen: Observed, pod: PodView, *, fresh: bool) -
     return str(item["metadata"]["resourceVersion"])
 
 
-async def _order(
-    ctx: Context, session: Session, seen: Observed, moves: Moves, replicas: int
-) -> None:
-    await _scale(ctx, seen, replicas)
-    session.target = replicas
+async def _order(ctx: Context, session: Session, seen: Observed, moves: Moves) -> None:
+    """The one write to `/scale`, where there is one."""
+    if moves.scale is None:
+        return
+    await _scale(ctx, seen, moves.scale)
+    session.target = moves.scale
     session.expected_gone = {pod.uid: pod.name for pod in moves.victims}
 
 
