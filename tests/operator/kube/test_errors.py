@@ -45,5 +45,6 @@ def test_the_error_of_an_answer(status: int, message: str, kind: type[KubeError]
     assert str(error) == message
 
 
-def test_a_refused_login_is_handled_as_a_missing_right_where_nobody_can_log_in() -> None:
-    assert issubclass(UnauthorizedError, ForbiddenError)
+def test_no_caller_that_handles_a_missing_right_takes_a_refused_login_for_one() -> None:
+    assert not issubclass(UnauthorizedError, ForbiddenError)
+    assert not issubclass(ForbiddenError, UnauthorizedError)

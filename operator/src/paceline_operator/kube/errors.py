@@ -3,8 +3,8 @@
 KubeError
     NotFoundError      404
     ConflictError      409: someone else wrote first; read again
+    UnauthorizedError  401: a login is missing, or not valid any more
     ForbiddenError     403: a right is missing
-        UnauthorizedError  401: a login is missing, or not valid any more
     InvalidError       400, 422, some 500: the object is refused; trying again does not help
     UnavailableError   429, 5xx, no connection: try again later
     LeaseLostError     this process must not write any more
@@ -31,12 +31,12 @@ class ConflictError(KubeError):
     """The object changed since it was read, or another manager owns a field."""
 
 
+class UnauthorizedError(KubeError):
+    """The server does not know the caller, or not any more."""
+
+
 class ForbiddenError(KubeError):
     """The caller lacks a right."""
-
-
-class UnauthorizedError(ForbiddenError):
-    """The server does not know the caller, or not any more."""
 
 
 class InvalidError(KubeError):

@@ -29,7 +29,6 @@ from paceline_operator.kube.errors import (
     ForbiddenError,
     InvalidError,
     KubeError,
-    UnauthorizedError,
 )
 from paceline_operator.kube.event import Note
 from paceline_operator.kube.resource import DEPLOYMENT, INFERENCE_SERVICE
@@ -100,8 +99,6 @@ async def _carried_out(ctx: Context, session: Session, seen: Observed, plan: Pla
     """Execute a plan; what is left of it where a part of it is refused for good."""
     try:
         await _execute(ctx, session, seen, plan)
-    except UnauthorizedError:
-        raise  # a login that is not known just now needs no person
     except (InvalidError, ForbiddenError, ForeignChildError) as error:
         _uncount(ctx, session, (seen.namespace, seen.name), seen.now_s)
         # Trying again does not help until a person acts: that belongs into the status.
@@ -200,8 +197,6 @@ async def _hold_as_allowed(ctx: Context, session: Session, seen: Observed, plan:
     """The same, where a part of it may be refused too: the status tells of the first refusal."""
     try:
         await _hold(ctx, session, seen, plan)
-    except UnauthorizedError:
-        raise
     except (InvalidError, ForbiddenError) as error:
         log.warning("%s/%s: not held as wanted: %s", seen.namespace, seen.name, error)
 
