@@ -151,7 +151,7 @@ def test_token_and_authorities_let_it_in(place: Place) -> None:
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["load"]["is_reconstructed"]
+    assert found["load"]["isReconstructed"]
     assert found["load"]["requests"] == pytest.approx(150, rel=0.4)
     assert set(place.gate.seen) == {f"Bearer {TOKEN}"}
     assert TOKEN not in done.stdout + done.stderr + " ".join(done.args)

@@ -161,6 +161,28 @@ async def test_a_server_without_tls_is_asked_through_the_proxy_too(file: Path) -
     assert proxy.asked == [f"GET http://{NAME}/api HTTP/1.1"]
 
 
+async def test_the_proxy_of_the_environment_is_followed_where_the_file_names_none(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near, far = Proxy(0), Proxy(0)
+    async with served(near.serve) as way, served(far.serve) as other:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{way}")
+        write(file, server=f"http://{NAME}")
+        assert await asked() == {"kind": "APIVersions"}
+        write(file, **{"server": f"http://{NAME}", "proxy-url": f"http://127.0.0.1:{other}"})
+        assert await asked() == {"kind": "APIVersions"}
+    assert near.asked == far.asked == [f"GET http://{NAME}/api HTTP/1.1"]
+
+
+async def test_a_proxy_of_the_environment_that_is_no_http_proxy_is_said(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(file, server="https://10.1.2.3:6443")
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://127.0.0.1:1080")
+    with pytest.raises(ConfigError, match="HTTPS_PROXY: 'socks5://127"):
+        await asked()
+
+
 @pytest.mark.parametrize(
     "proxy", ["socks5://127.0.0.1:1080", "127.0.0.1:3128", "http://", "http://[", "proxy", 3128]
 )

@@ -332,7 +332,8 @@ class Tuning(Model):
     """Autonomy of the live knobs."""
 
     mode: Mode = Mode.AUTO
-    """Off: never touched. Recommend: decided and shown. Auto: decided and done (default)."""
+    """Off: held at what a new fleet starts with. Recommend: decided and shown. Auto: decided and
+    done (default)."""
     pacing: Pacing = Pacing.STEP_TIME
     """StepTime: each engine sizes its steps for the ITL objective, below the largest budget
     (default). Budget: one budget for all steps alike, moved as the load changes."""

@@ -2,7 +2,7 @@
 
 Near its limit the share of late first tokens of a replica grows about as a power of the rate it
 carries, so a share measured at one rate tells where it will be what the objective allows, not
-far from there. Measured on simulated fleets of 2 to 7 replicas with least
+far from there. Measured on simulated fleets of 4 to 7 replicas with least
 connections (docs/autopilot.md).
 """
 

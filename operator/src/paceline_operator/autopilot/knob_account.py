@@ -26,9 +26,9 @@ from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.trial_rules import FAILED_LASTS_S, LONGEST_S, failed
 from paceline_operator.autopilot.ttft_rules import (
     RAISE_AFTER_LOWER_S,
-    RAISE_COOLDOWN_S,
     REFUSED_LASTS_S,
-    UNPROVEN_COOLDOWN_S,
+    goes_back_to_refused,
+    raise_wait_s,
 )
 
 JUDGED_AFTER_S = 30.0
@@ -265,13 +265,8 @@ def _later(s: Situation, at_s: float) -> float | None:
 def raise_from_s(s: Situation) -> float:
     """First moment at which the cool-downs, and what has failed, allow a raise."""
     memory = s.memory
-    is_proven = memory.proven_budget >= s.knobs.max_num_batched_tokens
-    wait_s = RAISE_COOLDOWN_S if is_proven else UNPROVEN_COOLDOWN_S
-    after = [memory.raised_at_s + wait_s, memory.lowered_at_s + RAISE_AFTER_LOWER_S]
-    if (
-        s.overload is not None
-        and s.ladder().next_up(s.knobs.max_num_batched_tokens) >= memory.refused_budget > 0
-    ):
+    after = [memory.raised_at_s + raise_wait_s(s), memory.lowered_at_s + RAISE_AFTER_LOWER_S]
+    if goes_back_to_refused(s, s.ladder().next_up(s.knobs.max_num_batched_tokens)):
         after.append(memory.refused_at_s + REFUSED_LASTS_S)
     if _has_failed_next(s):
         after.append(memory.failed_at_s + FAILED_LASTS_S)

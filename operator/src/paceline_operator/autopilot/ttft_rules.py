@@ -64,9 +64,13 @@ def _tried(s: Situation, budget: int, reason: Reason, why: str) -> Move:
 
 
 def _refused(s: Situation, budget: int) -> bool:
-    """Whether a raise would only go back to what ITL has refused, with a queue either way."""
     lately = s.now_s - s.memory.refused_at_s < REFUSED_LASTS_S
-    return s.overload is not None and lately and budget >= s.memory.refused_budget > 0
+    return lately and goes_back_to_refused(s, budget)
+
+
+def goes_back_to_refused(s: Situation, budget: int) -> bool:
+    """Whether a raise would only go back to what ITL has refused, with a queue either way."""
+    return s.overload is not None and budget >= s.memory.refused_budget > 0
 
 
 def _overload_text(s: Situation) -> str:
@@ -117,10 +121,14 @@ def _not_now(s: Situation) -> Move | None:
     if s.fleet.rolling_out:
         return hold(s, Reason.ROLLOUT, "Pods are being replaced; a raise waits.")
     since_raise = s.now_s - s.memory.raised_at_s
-    proven = s.memory.proven_budget >= s.knobs.max_num_batched_tokens
-    wait_s = RAISE_COOLDOWN_S if proven else UNPROVEN_COOLDOWN_S
-    if since_raise < wait_s - 0.5:
+    if since_raise < raise_wait_s(s) - 0.5:
         return hold(s, Reason.COOLDOWN, "The budget was just raised; waiting for its effect.")
     if s.now_s - s.memory.lowered_at_s < RAISE_AFTER_LOWER_S:
         return hold(s, Reason.COOLDOWN, "The budget was just lowered; a raise waits.")
     return None
+
+
+def raise_wait_s(s: Situation) -> float:
+    """How long a raise waits after the one before: longer where no steps have proven that one."""
+    is_proven = s.memory.proven_budget >= s.knobs.max_num_batched_tokens
+    return RAISE_COOLDOWN_S if is_proven else UNPROVEN_COOLDOWN_S

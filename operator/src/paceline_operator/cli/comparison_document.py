@@ -22,7 +22,7 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
     return {
         "name": comparison.name,
         "verdict": verdict(comparison),
-        "load": asdict(comparison.load),
+        "load": {_camel(key): value for key, value in asdict(comparison.load).items()},
         "leadInSeconds": comparison.lead_s,
         "old": None if comparison.old is None else _variant(comparison.old),
         "new": _variant(comparison.new),

@@ -10,6 +10,7 @@ from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import Configuration
 from yarl import URL
 
+from paceline_operator.kube.environment_proxy import environment_proxy
 from paceline_operator.yaml_text import MISSHAPEN
 
 DEFAULT = "~/.kube/config"
@@ -25,6 +26,8 @@ class ConfigError(Exception):
 
 async def read_kubeconfig(configuration: Configuration, context: str | None) -> str | None:
     """Takes address and credentials from `KUBECONFIG`, else from `~/.kube/config`.
+
+    A proxy that the environment names is used where the file names none.
 
     Args:
         configuration: What they are written to.
@@ -50,6 +53,7 @@ async def read_kubeconfig(configuration: Configuration, context: str | None) -> 
             f"{file} is empty, or is no kubeconfig: {_one_line(error) or type(error).__name__}"
         ) from error
     _check_way(file, configuration)
+    configuration.proxy = configuration.proxy or _proxy_around(configuration.host or "")
     chosen = next((each for each in contexts if each["name"] == context), active)
     return ((chosen or {}).get("context") or {}).get("namespace") or None
 
@@ -63,6 +67,16 @@ def _check_way(file: str, configuration: Configuration) -> None:
         )
     if name and not (isinstance(name, str) and _SERVER_NAME.fullmatch(name)):
         raise ConfigError(f"{file}: tls-server-name: {name!r} is no name of a server")
+
+
+def _proxy_around(server: str) -> str | None:
+    proxy = environment_proxy(server)
+    if proxy and not _is_http(proxy):
+        raise ConfigError(
+            f"HTTPS_PROXY: {proxy!r} is no http proxy, such as http://host:3128; where the server "
+            "needs none, name it in NO_PROXY"
+        )
+    return proxy
 
 
 def _is_http(address: object) -> bool:
