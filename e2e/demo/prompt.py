@@ -25,13 +25,31 @@ def run(kubectl: Kubectl, *words: str) -> None:
 
 def apply(kubectl: Kubectl, sample: Manifest) -> None:
     """Applies a sample, named from the checkout's root."""
-    print(
-        f"\n$ {kubectl.shown('apply', '-f', f'manifests/samples/{sample.path.name}')}", flush=True
-    )
+    print(f"\n$ {kubectl.shown('apply', '-f', _file(sample))}", flush=True)
     print(kubectl.apply_file(sample.path).strip(), flush=True)
+
+
+def apply_patched(kubectl: Kubectl, sample: Manifest, body: Mapping[str, Any]) -> None:
+    """Applies a sample with something changed: the operator never sees it as it stands."""
+
+    def patched(file: str) -> tuple[str, ...]:
+        how = ("--type", "merge", "-p", _text(body), "-o", "yaml")
+        return ("patch", "--local", "-f", file, *how)
+
+    made, applied = kubectl.shown(*patched(_file(sample))), kubectl.shown("apply", "-f", "-")
+    print(f"\n$ {made} | {applied}", flush=True)
+    found = kubectl.run(*patched(str(sample.path)))
+    print(kubectl.run("apply", "-f", "-", stdin=found).strip(), flush=True)
 
 
 def patch(kubectl: Kubectl, name: str, body: Mapping[str, Any]) -> None:
     """Merge-patches an InferenceService."""
-    text = json.dumps(body, separators=(",", ":"))
-    run(kubectl, "patch", KIND, name, "--type", "merge", "-p", text)
+    run(kubectl, "patch", KIND, name, "--type", "merge", "-p", _text(body))
+
+
+def _file(sample: Manifest) -> str:
+    return f"manifests/samples/{sample.path.name}"
+
+
+def _text(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, separators=(",", ":"))

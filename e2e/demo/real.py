@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 import yaml
 
@@ -131,7 +132,7 @@ class Stages:
         return Span(from_s=self.entered_s, to_s=time.time(), steps=steps)
 
     def _switch_on(self) -> None:
-        _tune(self.stand, self.service, "Auto")
+        prompt.patch(self.stand.kubectl, self.service, _tuning("Auto"))
         self.switched_s = time.time()
 
     def _has_settled(self, now_s: float) -> bool:
@@ -160,8 +161,7 @@ def run(stand: Stand) -> RealPart:
 
 def _deploy(stand: Stand, sample: Manifest) -> None:
     started = time.monotonic()
-    prompt.apply(stand.kubectl, sample)
-    _tune(stand, sample.name, "Recommend")
+    prompt.apply_patched(stand.kubectl, sample, _tuning("Recommend"))
     stand.kubectl.wait("inferenceservice", sample.name, "--for=condition=Ready", timeout_s=READY_S)
     print(f"  Ready after {time.monotonic() - started:.0f} s")
     prompt.run(stand.kubectl, "get", prompt.KIND, sample.name)
@@ -196,8 +196,8 @@ def _patch_targets(stand: Stand, sample: Manifest, targets: Mapping[str, int]) -
     prompt.patch(stand.kubectl, sample.name, {"spec": {"slos": changed}})
 
 
-def _tune(stand: Stand, service: str, mode: str) -> None:
-    prompt.patch(stand.kubectl, service, {"spec": {"tuning": {"mode": mode}}})
+def _tuning(mode: str) -> dict[str, Any]:
+    return {"spec": {"tuning": {"mode": mode}}}
 
 
 def _under_load(

@@ -68,6 +68,22 @@ def test_a_sample_is_applied_from_the_root_of_the_checkout(
     assert (ROOT / pasted(line, kubectl)[-1]).is_file()
 
 
+def test_a_changed_sample_is_made_and_applied_in_one_line(
+    kubectl: Kubectl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = 'case "$*" in *"apply -f -") cat ;; esac'
+    kubectl.program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@"\n{taken}\n')
+    prompt.apply_patched(kubectl, read("smollm2"), TUNING)
+    _, line, *ran = capsys.readouterr().out.splitlines()
+    known = {"--kubeconfig", str(kubectl.kubeconfig)}
+    shown = pasted(line, kubectl)
+    assert [str(ROOT / word) if "samples" in word else word for word in shown] == [
+        word for word in ran if word not in known
+    ]
+    assert shown.index("apply") < shown.index("patch"), "what the second was given comes after"
+    assert json.loads(shown[shown.index("-p") + 1]) == TUNING
+
+
 @pytest.mark.parametrize("source", sorted((ROOT / "e2e/demo").glob("*.py")), ids=lambda p: p.name)
 def test_no_command_is_shown_in_other_words(source: Path) -> None:
     assert re.findall(r"\$ kubectl \w+", source.read_text()) == []
