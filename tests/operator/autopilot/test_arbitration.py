@@ -12,16 +12,16 @@ def test_the_table_is_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "ttft", "budget", "squeeze", "out_now", "out_late", "scale_in"),
+    ("cause", "ttft", "budget", "squeeze", "out_now", "out_late"),
     [
-        (Cause.NONE, False, BudgetMove.ANY, False, False, False, True),
-        (Cause.NONE, True, BudgetMove.RAISE, False, False, True, False),
-        (Cause.PREFILL, False, BudgetMove.LOWER, False, False, False, False),
-        (Cause.PREFILL, True, BudgetMove.LOWER, False, True, False, False),
-        (Cause.DECODE, False, BudgetMove.NONE, True, True, False, False),
-        (Cause.DECODE, True, BudgetMove.NONE, False, True, False, False),
-        (Cause.UNKNOWN, False, BudgetMove.NONE, False, False, False, False),
-        (Cause.UNKNOWN, True, BudgetMove.NONE, False, True, False, False),
+        (Cause.NONE, False, BudgetMove.ANY, False, False, False),
+        (Cause.NONE, True, BudgetMove.RAISE, False, False, True),
+        (Cause.PREFILL, False, BudgetMove.LOWER, False, False, False),
+        (Cause.PREFILL, True, BudgetMove.LOWER, False, True, False),
+        (Cause.DECODE, False, BudgetMove.NONE, True, True, False),
+        (Cause.DECODE, True, BudgetMove.NONE, False, True, False),
+        (Cause.UNKNOWN, False, BudgetMove.NONE, False, False, False),
+        (Cause.UNKNOWN, True, BudgetMove.NONE, False, True, False),
     ],
 )
 def test_each_row(
@@ -31,14 +31,7 @@ def test_each_row(
     squeeze: bool,
     out_now: bool,
     out_late: bool,
-    scale_in: bool,
 ) -> None:
     found = stance(cause, ttft_violated=ttft)
     assert (found.budget, found.squeeze) == (budget, squeeze)
-    assert (found.out_now, found.out_late, found.scale_in) == (out_now, out_late, scale_in)
-
-
-def test_no_violation_ever_allows_scale_in() -> None:
-    for (cause, ttft), found in TABLE.items():
-        if ttft or cause is not Cause.NONE:
-            assert not found.scale_in
+    assert (found.out_now, found.out_late) == (out_now, out_late)

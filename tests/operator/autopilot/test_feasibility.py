@@ -13,6 +13,7 @@ from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.replica_need import need
+from paceline_operator.autopilot.scale_in_guard import forbidden_in
 from paceline_operator.autopilot.situation import Situation, understand
 from paceline_operator.autopilot.window import (
     Counter,
@@ -131,7 +132,7 @@ def test_answers_that_one_alone_cannot_give_in_time_are_said_and_not_chased() ->
     assert s.ttft_violated
     assert s.late == ()
     assert need(s, feasible=True).reason is Reason.DEMAND_FORECAST
-    assert s.stance.scale_in
+    assert (forbidden_in(s) or [None])[0] is not Reason.TTFT_QUEUE
 
 
 def test_answers_that_are_late_for_another_reason_ask_for_a_replica() -> None:

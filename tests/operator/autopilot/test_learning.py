@@ -140,3 +140,17 @@ def test_manual_replicas_are_dated() -> None:
     assert (memory.manual_replicas, memory.manual_since_s) == (4, 500.0)
     assert learned(given, fleet(), memory, 900.0).manual_since_s == 500.0
     assert learned(auto(replicas=5), fleet(), memory, 900.0).manual_since_s == 900.0
+
+
+def test_a_deployment_that_is_missing_unteaches_nothing() -> None:
+    memory = Memory(template_hash="a", refused_budget=112, refused_at_s=900.0)
+    gone = learned(auto(), fleet(template_hash=""), memory, 950.0)
+    assert (gone.template_hash, gone.refused_budget) == ("a", 112)
+    assert learned(auto(), fleet(template_hash="a"), gone, 960.0).refused_budget == 112
+
+
+def test_since_when_the_installation_lowers_the_mode_is_remembered() -> None:
+    lowered = replace(auto(), scaling_lowered=True)
+    first = learned(lowered, fleet(), Memory(), 950.0)
+    assert learned(lowered, fleet(), first, 960.0).capped_since_s == 950.0
+    assert learned(auto(), fleet(), first, 960.0).capped_since_s is None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from paceline_operator.api.v1alpha1 import Mode
 from paceline_operator.autopilot.decision import Decision, Reason
 from paceline_operator.autopilot.memory import Bursts, Recommendation, Regret
 from paceline_operator.autopilot.regret import REMEMBERED_S, TURN_S
@@ -28,23 +29,25 @@ def decided(s: Situation) -> Decision:
 
 
 def test_a_scale_in_is_not_taken_back_for_a_little_more() -> None:
-    lately = loaded(1.0, 0.97, scaled_in_at_s=NOW - TURN_S + 1)
+    lately = loaded(1.0, 0.97, scaled_in_at_s=NOW - TURN_S + 1, scaled_in_from=3)
     assert decided(lately).reason is Reason.COOLDOWN
     assert "last scale-in was 599 s ago" in decided(lately).message
-    long_ago = loaded(1.0, 0.97, scaled_in_at_s=NOW - TURN_S)
+    long_ago = loaded(1.0, 0.97, scaled_in_at_s=NOW - TURN_S, scaled_in_from=3)
     assert decided(long_ago).after == 3
 
 
 @pytest.mark.parametrize(("use", "good"), [(1.3, 0.97), (1.0, 0.5)])
 def test_it_is_for_much_more_or_where_objectives_are_missed(use: float, good: float) -> None:
-    assert decided(loaded(use, good, scaled_in_at_s=NOW - 60)).after >= 3
+    assert decided(loaded(use, good, scaled_in_at_s=NOW - 60, scaled_in_from=3)).after >= 3
 
 
 def test_a_squeeze_is_answered_however_recent_the_last_scale_in_is() -> None:
     """Objectives hold only because sequences wait: what was given back is missing."""
-    kept = decided(loaded(1.0, 0.97, scaled_in_at_s=NOW - 60))
+    kept = decided(loaded(1.0, 0.97, scaled_in_at_s=NOW - 60, scaled_in_from=3))
     assert kept.reason is Reason.COOLDOWN
-    squeezed = loaded(1.0, 0.97, scaled_in_at_s=NOW - 60, squeezed_seqs=64, squeezed_replicas=2)
+    squeezed = loaded(
+        1.0, 0.97, scaled_in_at_s=NOW - 60, scaled_in_from=3, squeezed_seqs=64, squeezed_replicas=2
+    )
     assert decided(squeezed).after == 3
 
 
@@ -104,6 +107,45 @@ def test_what_a_limit_moves_is_remembered_as_a_move(limits: dict[str, int], afte
     assert decision.after == after
     moved = outcome.memory.scaled_in_at_s if after == 1 else outcome.memory.scaled_out_at_s
     assert moved == NOW
+
+
+def test_what_users_take_away_is_no_scale_in_of_our_own() -> None:
+    s = loaded(0.4, 1.0, scaled_in_from=3, scaled_in_rps=1.0)
+    fewer = run(replace(s, policy=replace(s.policy, max_replicas=1)), feasible=True).memory
+    assert (fewer.scaled_in_at_s, fewer.scaled_in_from) == (NOW, 0)
+    back = loaded(1.0, 0.97, scaled_in_at_s=NOW - 60, scaled_in_from=0)
+    assert decided(back).after == 3
+    assert run(back, feasible=True).memory.regret is None
+
+
+@pytest.mark.parametrize(("least", "peak"), [(1, 1), (4, 1)])
+def test_a_minimum_is_not_remembered_as_a_demand(least: int, peak: int) -> None:
+    """Else it would outlast its end by a down window."""
+    s = loaded(0.2, 1.0)
+    s = replace(s, policy=replace(s.policy, min_replicas=least))
+    s = replace(s, fleet=replace(s.fleet, desired_replicas=max(2, least)))
+    found = run(s, feasible=True).memory.recommended
+    assert [each.replicas for each in found] == [peak]
+
+
+@pytest.mark.behaviour(
+    "an installation that allows no moves any more leaves replicas what they are",
+    report="maxMode Recommend took every fleet in Auto to spec.replicas, one by default",
+)
+@pytest.mark.parametrize("mode", [Mode.RECOMMEND, Mode.OFF])
+@pytest.mark.parametrize(
+    ("changed_s", "asked", "after"), [(NOW - 900, 1, 2), (NOW - 60, 1, 1), (NOW - 60, 5, 5)]
+)
+def test_where_the_installation_lowers_the_mode_only_what_is_asked_since_is_followed(
+    mode: Mode, changed_s: float, asked: int, after: int
+) -> None:
+    s = loaded(1.0, 1.0, capped_since_s=NOW - 300, manual_since_s=changed_s)
+    s = replace(
+        s, policy=replace(s.policy, replicas=asked, scaling_mode=mode, scaling_lowered=True)
+    )
+    (decision,) = run(s, feasible=True).decisions
+    applied = decision.after if decision.applied else decision.before
+    assert applied == after, decision.message
 
 
 def expected_rps(use: float) -> float:

@@ -7,10 +7,12 @@ import pytest
 
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
 from paceline_operator.autopilot.arbitration import Cause
+from paceline_operator.autopilot.feasibility import judge
 from paceline_operator.autopilot.fleet import DataClass, Tunables
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import Objective, Policy
+from paceline_operator.autopilot.replica_feedback import feedback
 from paceline_operator.autopilot.situation import Situation, classify, understand
 from paceline_operator.autopilot.window import SloCounts, StepClass, Window, slo_key
 from tests.operator.autopilot.build import ITL, auto, fleet, moments, pod, window
@@ -163,3 +165,57 @@ def test_one_start_that_waited_for_a_node_is_not_how_pods_start() -> None:
     s = understand(auto(), fleet(), Memory(cold_starts_s=(60.0, 58.0, 900.0, 61.0)), 1000.0)
     assert (s.cold_start_s, s.usual_start_s) == (900.0, 60.0)
     assert understand(auto(), fleet(), Memory(), 1000.0).usual_start_s == 15.0
+
+
+ALONE: list[Step] = [(0, 1, 500, 0, 0.025)] * 40
+
+
+def wanting(*objectives: Objective, counts: dict[str, SloCounts] | None = None) -> Situation:
+    """Two replicas that decode at 30 ms, some steps with prompts beside it."""
+    wanted = replace(auto(None, None), objectives=objectives)
+    slices = tuple(
+        window(
+            940.0 + 5 * n,
+            945.0 + 5 * n,
+            steps={
+                StepClass.DECODE_ONLY: moments(*FAST, *ALONE),
+                StepClass.MIXED: moments(*CHUNKS, *SMALL),
+            },
+            slo=counts or {},
+        )
+        for n in range(12)
+    )
+    observed = fleet(slices=slices)
+    return understand(wanted, observed, learned(wanted, observed, Memory(), 1000.0), 1000.0)
+
+
+def test_of_two_targets_on_gaps_one_that_nothing_meets_hides_the_other_not() -> None:
+    hopeless, other = (objective(SloMetric.ITL, ms, p) for ms, p in ((5, 90), (100, 95)))
+    counts = {slo_key(hopeless.name, "ITL", 5): SloCounts(0, 100),
+              slo_key(other.name, "ITL", 100): SloCounts(100, 0)}  # fmt: skip
+    s = wanting(hopeless, other, counts=counts)
+    assert (s.itl_objectives, s.itl_target_ms, s.attainable[1]) == ((other,), 100.0, 100.0)
+    assert (s.cause, s.itl_violated) == (Cause.NONE, False)
+    found = judge(s)
+    assert found.feasible is False
+    assert "the ITL target is 5 ms" in found.message
+    alone = wanting(hopeless, counts=counts)
+    assert (alone.itl_objectives, alone.itl_target_ms) == ((hopeless,), 5.0)
+
+
+@pytest.mark.behaviour(
+    "of several objectives on first tokens one that no replica can hold is said, and the fleet "
+    "is sized for the others",
+    report="the strictest alone was looked at: replicas came for the other one, and none ever left",
+)
+def test_of_two_targets_on_first_tokens_one_that_nothing_meets_is_not_chased() -> None:
+    loose, hopeless = (objective(SloMetric.TTFT, ms, p) for ms, p in ((4000, 90), (30, 99)))
+    late = {slo_key(hopeless.name, "TTFT", 30): SloCounts(0, 100),
+            slo_key(loose.name, "TTFT", 4000): SloCounts(100, 0)}  # fmt: skip
+    s = wanting(loose, hopeless, counts=late)
+    assert s.model_trusted
+    assert (s.ttft_objectives, s.attainable[0], s.terms(512).ttft_share) == ((loose,), 4000.0, 0.9)
+    assert s.late == ()
+    assert s.ttft_violated
+    assert "the TTFT target is 30 ms" in judge(s).message
+    assert feedback(s, model=1, feasible=False) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -133,15 +135,19 @@ def test_does_not_count_what_people_order() -> None:
     assert made(None, A, NOW) == ()
 
 
+def test_what_a_clock_that_was_ahead_has_left_counts_from_now_on() -> None:
+    assert load({KEY: [[5000.0, 3]]}, A, 1000.0) == (Change(time_s=1000.0, service=A, replicas=3),)
+
+
 def test_is_remembered_over_a_restart() -> None:
     changes = (change(A, 3), change(B, 1), change(A, 0, ago_s=1.0))
-    assert load({KEY: dump(changes, A)}, A) == (changes[0], changes[2])
+    assert load({KEY: dump(changes, A)}, A, inf) == (changes[0], changes[2])
 
 
 def test_a_damaged_memory_is_none() -> None:
-    assert load({KEY: [["x"]]}, A) == ()
-    assert load({KEY: 3}, A) == ()
-    assert load(None, A) == ()
+    assert load({KEY: [["x"]]}, A, 0.0) == ()
+    assert load({KEY: 3}, A, 0.0) == ()
+    assert load(None, A, 0.0) == ()
 
 
 wishes = st.lists(

@@ -111,3 +111,17 @@ def test_a_deployment_that_gave_up_is_stuck() -> None:
     conditions = [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]
     assert rollout.is_stuck(deployment(conditions=conditions))
     assert not rollout.is_stuck(deployment())
+
+
+@pytest.mark.parametrize(
+    ("live", "replacing"),
+    [
+        (None, False),
+        (deployment(observedGeneration=1), False),
+        (deployment(updatedReplicas=1), True),
+        (deployment(), False),
+    ],
+    ids=["none", "not observed", "old pods", "done"],
+)
+def test_pods_of_another_template_are_known(live: dict[str, Any] | None, replacing: bool) -> None:
+    assert rollout.is_replacing(live) is replacing

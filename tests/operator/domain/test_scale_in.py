@@ -242,3 +242,28 @@ def test_no_pod_is_both_drained_and_taken_back(given_fleet: Fleet) -> None:
     moves = plan(given_fleet, NOW_S)
     assert not {p.uid for p in moves.begin} & {p.uid for p in moves.undo}
     assert all(each.live for each in (*moves.begin, *moves.undo))
+
+
+@pytest.mark.behaviour(
+    "a pod that misses a probe is neither taken first nor let go without a drain",
+    report="an old pod that was unready for a second counted as stuck, and its streams were cut",
+)
+def test_a_pod_that_was_ready_a_moment_ago_is_not_stuck() -> None:
+    blinking = pod("a", ready=False, created_s=NOW_S - 9000, unready_since_s=NOW_S - 1, ip="1")
+    moves = plan(fleet((blinking, pod("b"), pod("c")), 2, loads={"uid-b": 0.0}), NOW_S)
+    assert (moves.scale, moves.waiting) == (None, Waiting.UNREADY)
+    later = plan(fleet((blinking, pod("b"), pod("c")), 2, patience_s=0.5), NOW_S)
+    assert (later.scale, names(later.victims)) == (2, ["a"])
+    looping = replace(blinking, looping=True)
+    found = plan(fleet((looping, pod("b"), pod("c")), 2), NOW_S)
+    assert names(found.victims) == ["a"], "what keeps ending serves nobody"
+
+
+@pytest.mark.parametrize(("replacing", "undone"), [(False, []), (True, ["b"])])
+def test_marks_tell_the_controller_of_the_write_that_it_has_not_seen(
+    replacing: bool, undone: list[str]
+) -> None:
+    """After the write of fewer replicas the Deployment counts as rolling out until it was seen."""
+    pods = (pod("a"), pod("b", ready=False, draining_since_s=NOW_S - 9))
+    given_fleet = fleet(pods, 1, scale=1, rolling_out=True, replacing=replacing)
+    assert names(plan(given_fleet, NOW_S).undo) == undone

@@ -149,12 +149,12 @@ def test_what_is_due_is_looked_at_soon() -> None:
 
 def test_who_was_drained_survives_the_process() -> None:
     strays = {"u": ("a", NOW_S), "v": ("b", NOW_S - 5)}
-    assert load_strays({"strays": dump_strays(strays)}) == strays
+    assert load_strays({"strays": dump_strays(strays)}, NOW_S) == strays
 
 
 @pytest.mark.parametrize("stored", [None, {}, {"strays": 3}, {"strays": [{"uid": "u"}]}, []])
 def test_a_memory_of_strays_that_is_not_understood_is_none(stored: Any) -> None:
-    assert load_strays(stored) == {}
+    assert load_strays(stored, NOW_S) == {}
 
 
 class SlowEngines(ObedientEngines):

@@ -13,7 +13,7 @@ from typing_extensions import override
 from paceline_operator.api.choice import Mode, RolloutStrategy
 from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.api.v1alpha1 import SloMetric
-from paceline_operator.autopilot.decision import SloMeasurement, Tick
+from paceline_operator.autopilot.decision import Knob, SloMeasurement, Tick
 from paceline_operator.autopilot.fleet import DataClass, PodTunables
 from paceline_operator.autopilot.memory import Memory, load_memory
 from paceline_operator.domain import pinned, tunables
@@ -42,7 +42,8 @@ from paceline_operator.reconcile.engine_admin import EngineAdmin
 from paceline_operator.reconcile.instruments import Instruments
 from paceline_operator.reconcile.observed import Observed
 from paceline_operator.reconcile.queue import WorkQueue
-from tests.operator.reconcile.test_decide import OFF, REPORT, WITH_SLO, A, B, seen, status
+from tests.operator.reconcile.test_decide import OFF, REPORT, A, B, seen, status
+from tests.operator.reconcile.test_knobs import WITH_SLO
 from tests.support.fleet import NOW_S, PLATFORM, spec
 
 KEY = ("d", "chat")
@@ -168,6 +169,21 @@ def changing(**fields: Any) -> Observed:
         "children": {("ConfigMap", "chat-tunables"): {"metadata": owned, "data": data}},
     }  # fmt: skip
     return seen(**{**given, **fields})
+
+
+async def test_replicas_that_were_ordered_are_known_where_the_rest_then_fails(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+) -> None:
+    """Else they are not told of, not counted, and ordered again sooner than they may be."""
+    marked = replace(A, draining_since_s=NOW_S - 900)
+    gathers(monkeypatch, ctx, changing(pods=(marked, B)))
+    api.failures = {"pods/" + A.name: UnavailableError("away")}
+    with pytest.raises(UnavailableError):
+        await passes.tick(ctx, KEY)
+    session = ctx.session(KEY)
+    assert "scale" in api.writes
+    assert session.target == 3
+    assert [each.after for each in session.unpublished if each.knob is Knob.REPLICAS] == [3]
 
 
 async def test_what_was_announced_is_kept_where_the_scale_then_fails(

@@ -16,7 +16,8 @@ from paceline_operator.domain.tunables import Agreed
 from paceline_operator.reconcile import knobs
 from paceline_operator.reconcile.observed import Observed
 from paceline_operator.reconcile.push import push
-from tests.operator.reconcile.test_decide import REPORT, A, B, agreed_of, seen, status
+from tests.operator.reconcile.test_decide import REPORT, A, B, seen, status
+from tests.operator.reconcile.test_knobs import agreed_of
 from tests.operator.reconcile.test_tick import (
     KEY,
     FailingApi,

@@ -73,3 +73,11 @@ async def test_a_conflict_is_told_once_it_is_no_chance(
         assert caplog.messages == []
         await made._pass(KEY)
     assert caplog.messages == ["d/chat: the object has been modified"]
+
+
+async def test_a_pass_that_has_failed_for_days_ends_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = failing(monkeypatch, ValueError())
+    made._failures[KEY] = 5000
+    assert await made._pass(KEY) == workers.MAX_BACKOFF_S

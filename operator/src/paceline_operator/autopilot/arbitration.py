@@ -33,21 +33,19 @@ class Stance:
         squeeze: Whether fewer sequences may run at once.
         out_now: Whether measured violations alone ask for a replica at once.
         out_late: Whether they do when the budget can do no more.
-        scale_in: Whether a replica may be given back.
     """
 
     budget: BudgetMove
     squeeze: bool = False
     out_now: bool = False
     out_late: bool = False
-    scale_in: bool = False
 
 
 # (ITL violated by, TTFT violated) -> stance. A larger budget never helps ITL, a smaller one
 # never TTFT; a squeeze helps ITL and costs TTFT. With both violated only replicas help, and
 # the budget still goes to its cap.
 TABLE: dict[tuple[Cause, bool], Stance] = {
-    (Cause.NONE, False): Stance(budget=BudgetMove.ANY, scale_in=True),
+    (Cause.NONE, False): Stance(budget=BudgetMove.ANY),
     (Cause.NONE, True): Stance(budget=BudgetMove.RAISE, out_late=True),
     (Cause.PREFILL, False): Stance(budget=BudgetMove.LOWER),
     (Cause.PREFILL, True): Stance(budget=BudgetMove.LOWER, out_now=True),

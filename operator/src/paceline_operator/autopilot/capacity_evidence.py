@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import exp, log
 
-from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.pending import backlog_rps, coming
@@ -99,7 +98,7 @@ def late_share_with(s: Situation, replicas: int) -> float | None:
     more = len(s.fleet.serving) / replicas
     shares = [
         (1.0 - found.attainment) * more**GROWTH / (1.0 - objective.share)
-        for objective in s.policy.of_metric(SloMetric.TTFT)
+        for objective in s.ttft_objectives
         for found in (measure(objective, window),)
         if found.attainment is not None and found.samples >= ENOUGH_SAMPLES
     ]
@@ -128,7 +127,7 @@ def evidence(s: Situation) -> Evidence | None:
 
 
 def _bounds(s: Situation, window: Window, rps: float) -> Iterator[Evidence]:
-    for objective in s.policy.of_metric(SloMetric.TTFT):
+    for objective in s.ttft_objectives:
         found = measure(objective, window)
         if found.attainment is not None and found.samples >= ENOUGH_SAMPLES:
             yield _bound(objective, found.attainment, found.samples, rps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paceline_operator.api.v1alpha1 import Mode, Pause
+from paceline_operator.api.v1alpha1 import Mode, Pause, SloMetric
 from paceline_operator.autopilot import phrases
 from paceline_operator.autopilot.capacity import alone_e2e_ms, alone_ttft_ms, around_ms
 from paceline_operator.autopilot.decision import Feasibility, Knob
@@ -61,7 +61,9 @@ def _barrier(s: Situation) -> str | None:
 
 
 def _alone_problem(s: Situation) -> str | None:
-    target, alone_ms = s.itl_target_ms, s.plant.decode_ms(1.0)
+    found = s.policy.of_metric(SloMetric.ITL, SloMetric.TPOT)
+    target = min((float(each.target_ms) for each in found), default=None)
+    alone_ms = s.plant.decode_ms(1.0)
     if target is None or alone_ms <= target:
         return None
     return (
@@ -88,21 +90,19 @@ def _floor_problem(s: Situation) -> str | None:
 
 
 def _ttft_problem(s: Situation) -> str | None:
-    target = s.ttft_target_ms
-    if target is None:
+    found = s.policy.of_metric(SloMetric.TTFT)
+    hopeless = [each for each in found if s.alone_ms(each) > each.target_ms]
+    if not hopeless:
         return None
-    budget = s.settled_budget
-    alone_ms = alone_ttft_ms(s.plant, s.terms(budget))
-    if alone_ms <= target:
-        return None
-    share = s.terms(budget).ttft_share
+    objective = min(hopeless, key=lambda each: each.target_ms)
+    budget, share, alone_ms = s.settled_budget, objective.share, s.alone_ms(objective)
     tokens = s.plant.workload.prompt_at(share) * s.plant.workload.computed_share
     return (
         f"A prompt of {tokens:.0f} tokens ({100 * share:.0f}th percentile) needs "
         f"{phrases.ms(alone_ms)} on an idle replica: {tokens:.0f} tokens in steps of {budget} at "
         f"{phrases.ms(s.plant.full_ms(budget, 0.0))} each, and "
         f"{phrases.ms(around_ms(s.plant))} around them; "
-        f"the TTFT target is {phrases.ms(target)}. More replicas cannot help."
+        f"the TTFT target is {phrases.ms(objective.target_ms)}. More replicas cannot help."
     )
 
 

@@ -87,6 +87,7 @@ class PodObservation:
         ready: Whether it serves.
         created_s: Creation time.
         ready_since_s: When it last became ready, None while it is not.
+        unready_since_s: When it last ceased to be, None while it is, or where nobody says.
         draining: Whether it is being emptied or deleted.
         no_room: What the scheduler says of it while no node takes it, empty otherwise.
         data: Freshness of its last scrape.
@@ -106,6 +107,7 @@ class PodObservation:
     ready: bool = False
     created_s: float = 0.0
     ready_since_s: float | None = None
+    unready_since_s: float | None = None
     draining: bool = False
     no_room: str = ""
     data: DataClass = DataClass.ABSENT
@@ -121,6 +123,11 @@ class PodObservation:
     def serving(self) -> bool:
         """Whether it takes requests and will go on doing so."""
         return self.ready and not self.draining
+
+    @property
+    def unready_from_s(self) -> float:
+        """Since when one that is not ready has not been: one that was may be so again at once."""
+        return max(self.created_s, self.unready_since_s or self.created_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

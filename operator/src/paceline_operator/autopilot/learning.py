@@ -47,11 +47,12 @@ def _of_the_living(memory: Memory, fleet: FleetObservation) -> Memory:
 
 def _for_plant(memory: Memory, fleet: FleetObservation) -> Memory:
     """Steps of another template, or with other resources, say nothing about these."""
+    template = fleet.template_hash or memory.template_hash
     resources = _resources(fleet) or memory.resources
-    is_same = (memory.template_hash or fleet.template_hash) == fleet.template_hash and (
+    is_same = (memory.template_hash or template) == template and (
         (memory.resources or resources) == resources
     )
-    memory = replace(memory, template_hash=fleet.template_hash, resources=resources)
+    memory = replace(memory, template_hash=template, resources=resources)
     if is_same:
         return memory
     return replace(

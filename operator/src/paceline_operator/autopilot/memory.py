@@ -266,6 +266,8 @@ class Memory:
         minutes: What was offered before the slices that are kept, a minute each.
         manual_replicas: Last `spec.replicas` seen.
         manual_since_s: When it was first seen.
+        capped_since_s: Since when the installation allows the replica loop less than the spec
+            does, None while it does not.
         awaited: Moves whose effect is still to be measured, one a knob at most.
     """
 
@@ -321,6 +323,7 @@ class Memory:
     minutes: tuple[Minute, ...] = ()
     manual_replicas: int | None = None
     manual_since_s: float = 0.0
+    capped_since_s: float | None = None
     awaited: tuple[Awaited, ...] = ()
 
 

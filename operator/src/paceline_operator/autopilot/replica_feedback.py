@@ -124,8 +124,7 @@ def _fewer_rows_help(s: Situation) -> bool:
 
 
 def _itl_samples(s: Situation) -> int:
-    found = s.policy.of_metric(SloMetric.ITL, SloMetric.TPOT)
-    return max((measure(each, s.since_change).samples for each in found), default=0)
+    return max((measure(each, s.since_change).samples for each in s.itl_objectives), default=0)
 
 
 def _late_for_want_of_replicas(s: Situation) -> bool:
@@ -150,11 +149,14 @@ def _upper(s: Situation, found: SloMeasurement) -> float:
 
 def _measured(s: Situation, *metrics: SloMetric) -> list[tuple[Objective, SloMeasurement]]:
     """Since the fleet serves as it does now; those without a sample left out."""
-    measured = [
-        (objective, measure(objective, s.since_capacity))
-        for objective in s.policy.of_metric(*metrics)
-    ]
+    measured = [(objective, measure(objective, s.since_capacity)) for objective in _of(s, *metrics)]
     return [(objective, found) for objective, found in measured if found.attainment is not None]
+
+
+def _of(s: Situation, *metrics: SloMetric) -> tuple[Objective, ...]:
+    """Objectives on some metrics, of first tokens those that more replicas can help."""
+    others = s.policy.of_metric(*(each for each in metrics if each is not SloMetric.TTFT))
+    return (*(s.ttft_objectives if SloMetric.TTFT in metrics else ()), *others)
 
 
 def _budget_exhausted(s: Situation) -> bool:

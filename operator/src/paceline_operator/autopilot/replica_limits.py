@@ -36,10 +36,8 @@ class Limits:
     def recorded(self, replicas: int) -> int:
         """A recommendation as the down window remembers it.
 
-        A minimum for a time is no demand: it must not outlast its end.
+        A minimum is no demand: it must not outlast its end.
         """
-        if self.scheduled is None:
-            return self.clamp(replicas)
         return replicas if self.upper is None else min(replicas, self.upper)
 
     def clamp(self, replicas: int) -> int:
@@ -49,7 +47,9 @@ class Limits:
 
 
 def noted(policy: Policy, memory: Memory, now_s: float) -> Memory:
-    """Remembers since when `spec.replicas` is what it is."""
+    """Remembers since when `spec.replicas` is what it is, and since when the mode is lowered."""
+    if policy.scaling_lowered is (memory.capped_since_s is None):
+        memory = replace(memory, capped_since_s=now_s if policy.scaling_lowered else None)
     if policy.replicas == memory.manual_replicas:
         return memory
     return replace(memory, manual_replicas=policy.replicas, manual_since_s=now_s)
@@ -243,7 +243,7 @@ def _by_schedule(s: Situation, found: Limits, wish: tuple[int, int] | None) -> S
 
 
 def _manual(s: Situation, now: int) -> Move | None:
-    wanted = s.policy.replicas
+    wanted = _followed(s)
     if wanted is not None and wanted != now:
         return _move(now, wanted, Reason.MANUAL_VALUE, f"Replicas {now} -> {wanted}, as asked.")
     if wanted is None and now < s.policy.min_replicas:
@@ -252,6 +252,17 @@ def _manual(s: Situation, now: int) -> Move | None:
     if s.policy.scaling_mode is Mode.OFF:
         return _move(now, now, Reason.MODE_OFF, f"Scaling is Off; replicas stay at {now}.")
     return None
+
+
+def _followed(s: Situation) -> int | None:
+    """`spec.replicas` where it counts as an order.
+
+    Where the installation has lowered the mode, replicas stay what the autopilot made them: a
+    value of before is none that anybody has asked for since.
+    """
+    since_s = s.memory.capped_since_s
+    is_new = since_s is None or s.memory.manual_since_s > since_s
+    return s.policy.replicas if is_new else None
 
 
 def _move(now: int, after: int, reason: Reason, message: str) -> Move:

@@ -116,7 +116,8 @@ def _short_surge(s: Situation, found: Need) -> Move | None:
 def _hardly_more(s: Situation, found: Need) -> Move | None:
     """A hold so soon after a scale-in, where objectives hold and the model hardly asks for more."""
     since_s, now = s.now_s - s.memory.scaled_in_at_s, s.fleet.desired_replicas
-    if since_s >= TURN_S or found.uncorrected is None or _is_felt(s):
+    is_own = s.memory.scaled_in_from > 0
+    if not is_own or since_s >= TURN_S or found.uncorrected is None or _is_felt(s):
         return None
     if found.uncorrected > DOWN_INFLATION * now:
         return None
@@ -219,9 +220,12 @@ def _settled(
 
 
 def _forced(s: Situation, wish: Move, memory: Memory) -> Memory:
-    """Limits and manual values move the fleet too: what was measured before is of another one."""
+    """Limits and manual values move the fleet too: what was measured before is of another one.
+
+    What people take away is no scale-in that the autopilot could regret.
+    """
     if wish.after < wish.before:
-        return regret.scaled_in(s, memory)
+        return replace(memory, scaled_in_at_s=s.now_s, scaled_in_from=0)
     return replace(memory, scaled_out_at_s=s.now_s, scaled_out_from=wish.before)
 
 

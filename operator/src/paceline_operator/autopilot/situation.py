@@ -14,14 +14,15 @@ from paceline_operator.autopilot.capacity import (
     Bound,
     Terms,
     alone_e2e_ms,
+    alone_ttft_ms,
     attainable,
     capacity_rps,
 )
-from paceline_operator.autopilot.decision import SloMeasurement
 from paceline_operator.autopilot.demand import Demand, Past, forecast
 from paceline_operator.autopilot.fleet import DataClass, FleetObservation, PodObservation, Tunables
 from paceline_operator.autopilot.ladder import Ladder
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.objectives import TAIL, binding_share, is_missed, strictest_ms
 from paceline_operator.autopilot.pace import sick
 from paceline_operator.autopilot.plant import USABLE_SD, Plant, build_plant
 from paceline_operator.autopilot.policy import Objective, Policy, budget_floor, initial_tunables
@@ -40,8 +41,6 @@ QUEUED_SHARE = 0.5
 """Of the TTFT target: prompts that wait longer are no chance of a steady load."""
 _FRESH_SHARE = 0.5
 _Z95 = 1.645
-_TAIL = 90
-_USUAL_SHARE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,12 +106,34 @@ class Situation:
     @cached_property
     def itl_target_ms(self) -> float | None:
         """Strictest target on gaps between tokens, those on their tail first."""
-        return _strictest(self.policy, SloMetric.ITL, SloMetric.TPOT)
+        return strictest_ms(self.itl_objectives)
 
     @cached_property
     def ttft_target_ms(self) -> float | None:
         """Strictest target on the first token, those on its tail first."""
-        return _strictest(self.policy, SloMetric.TTFT)
+        return strictest_ms(self.ttft_objectives)
+
+    @cached_property
+    def itl_objectives(self) -> tuple[Objective, ...]:
+        """Objectives on gaps that one sequence alone holds; all, where none or nobody can say."""
+        found = self.policy.of_metric(SloMetric.ITL, SloMetric.TPOT)
+        if len(found) < 2 or not self.decoding_known:
+            return found
+        alone_ms = self.plant.decode_ms(1.0)
+        return tuple(o for o in found if alone_ms <= o.target_ms) or found
+
+    @cached_property
+    def ttft_objectives(self) -> tuple[Objective, ...]:
+        """Objectives on first tokens that an idle replica holds; all, where none or unknown."""
+        found = self.policy.of_metric(SloMetric.TTFT)
+        if len(found) < 2 or not self.model_trusted:
+            return found
+        return tuple(o for o in found if self.alone_ms(o) <= o.target_ms) or found
+
+    def alone_ms(self, objective: Objective) -> float:
+        """First token of the longest prompt that an objective is about, on an idle replica."""
+        terms = self._terms(self.settled_budget)
+        return alone_ttft_ms(self.plant, replace(terms, ttft_share=objective.share))
 
     @cached_property
     def margin(self) -> float:
@@ -230,16 +251,16 @@ class Situation:
     @cached_property
     def itl_violated(self) -> bool:
         """Whether gaps since the last live move prove that an objective is missed."""
-        return _violated(self.policy, self.since_change, SloMetric.ITL, SloMetric.TPOT)
+        return is_missed(self.itl_objectives, self.since_change)
 
     @cached_property
     def ttft_violated(self) -> bool:
         """Whether requests since the last live move or new pod prove the same."""
-        return self._is_late(SloMetric.TTFT, SloMetric.E2E)
+        return self._is_late(self.policy.of_metric(SloMetric.TTFT, SloMetric.E2E))
 
-    def _is_late(self, *metrics: SloMetric) -> bool:
+    def _is_late(self, objectives: tuple[Objective, ...]) -> bool:
         shorter = min(self.since_change, self.since_capacity, key=lambda w: w.length_s)
-        return _violated(self.policy, shorter, *metrics)
+        return is_missed(objectives, shorter)
 
     @cached_property
     def cause(self) -> Cause:
@@ -260,9 +281,8 @@ class Situation:
     @property
     def _itl_missed_ms(self) -> float | None:
         """Strictest ITL target that is missed, whatever its percentile."""
-        found = self.policy.of_metric(SloMetric.ITL, SloMetric.TPOT)
-        missed = (o.target_ms for o in found if measure(o, self.since_change).met is False)
-        return min((float(target_ms) for target_ms in missed), default=None)
+        missed = (o for o in self.itl_objectives if measure(o, self.since_change).met is False)
+        return min((float(each.target_ms) for each in missed), default=None)
 
     @cached_property
     def stance(self) -> Stance:
@@ -290,17 +310,22 @@ class Situation:
     def young_pending(self) -> tuple[PodObservation, ...]:
         """Pods that start and are not late."""
         limit_s = 2 * self.cold_start_s
-        return tuple(p for p in self.fleet.pending if self.now_s - p.created_s <= limit_s)
+        return tuple(p for p in self.fleet.pending if self.now_s - p.unready_from_s <= limit_s)
 
     def terms(self, budget: int) -> Terms:
         """Conditions under which a replica works at a budget."""
+        return replace(
+            self._terms(budget),
+            ttft_ms=self.ttft_target_ms,
+            ttft_share=binding_share(self.ttft_objectives),
+        )
+
+    def _terms(self, budget: int) -> Terms:  # without an objective on first tokens
         seqs = self.memory.squeezed_seqs or self.knobs.max_num_running_seqs
         pools = [p.kv_capacity_tokens for p in self.fleet.serving if p.kv_capacity_tokens]
         return Terms(
             budget=budget,
             running_seqs=seqs,
-            ttft_ms=self.ttft_target_ms,
-            ttft_share=_binding_share(self.policy, SloMetric.TTFT),
             itl_ms=self.itl_target_ms,
             margin=self.margin,
             kv_capacity_tokens=min(pools, default=None),
@@ -317,17 +342,16 @@ class Situation:
     @cached_property
     def late(self) -> tuple[SloMetric, ...]:
         """What is late although an idle replica would give it in time: first tokens, answers."""
-        found = []
-        if self.attainable[0] is not None and self._is_late(SloMetric.TTFT):
-            found.append(SloMetric.TTFT)
-        if not self.e2e_hopeless and self._is_late(SloMetric.E2E):
+        is_first_late = self.attainable[0] is not None and self._is_late(self.ttft_objectives)
+        found = [SloMetric.TTFT] if is_first_late else []
+        if not self.e2e_hopeless and self._is_late(self.policy.of_metric(SloMetric.E2E)):
             found.append(SloMetric.E2E)
         return tuple(found)
 
     @cached_property
     def e2e_target_ms(self) -> float | None:
         """Strictest target on whole answers, those on their tail first."""
-        return _strictest(self.policy, SloMetric.E2E)
+        return strictest_ms(self.policy.of_metric(SloMetric.E2E))
 
     @cached_property
     def e2e_hopeless(self) -> bool:
@@ -335,11 +359,12 @@ class Situation:
 
         Of a median that would prove nothing: half of the answers are shorter.
         """
-        target_ms, share = self.e2e_target_ms, _binding_share(self.policy, SloMetric.E2E)
+        found = self.policy.of_metric(SloMetric.E2E)
+        target_ms, share = self.e2e_target_ms, binding_share(found)
         is_known = self.decoding_known and self.plant.workload.answers >= ENOUGH_SAMPLES
-        if target_ms is None or share < _TAIL / 100 or not is_known:
+        if target_ms is None or share < TAIL / 100 or not is_known:
             return False
-        return alone_e2e_ms(self.plant) > target_ms and self._is_late(SloMetric.E2E)
+        return alone_e2e_ms(self.plant) > target_ms and self._is_late(found)
 
     @cached_property
     def decoding_known(self) -> bool:
@@ -473,28 +498,3 @@ def classify(pods: Iterable[DataClass], share: float = _FRESH_SHARE) -> DataClas
     if not classes or all(c is DataClass.ABSENT for c in classes):
         return DataClass.ABSENT
     return DataClass.FRESH if fresh >= share * len(classes) else DataClass.STALE
-
-
-def _of_the_tail(policy: Policy, *metrics: SloMetric) -> tuple[Objective, ...]:
-    """What the model may take for a bound on nearly every sample.
-
-    A median says nothing about the tail: where both are wanted, measurement watches over it.
-    """
-    found = policy.of_metric(*metrics)
-    return tuple(o for o in found if o.percentile >= _TAIL) or found
-
-
-def _strictest(policy: Policy, *metrics: SloMetric) -> float | None:
-    targets = [float(o.target_ms) for o in _of_the_tail(policy, *metrics)]
-    return min(targets, default=None)
-
-
-def _binding_share(policy: Policy, *metrics: SloMetric) -> float:
-    found = _of_the_tail(policy, *metrics)
-    strictest = min(found, key=lambda o: (o.target_ms, -o.percentile), default=None)
-    return _USUAL_SHARE if strictest is None else strictest.share
-
-
-def _violated(policy: Policy, window: Window, *metrics: SloMetric) -> bool:
-    measured: list[SloMeasurement] = [measure(o, window) for o in policy.of_metric(*metrics)]
-    return any(m.met is False for m in measured)

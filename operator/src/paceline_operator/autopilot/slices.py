@@ -74,7 +74,8 @@ class Slices:
                 share = overlap_s / part.length_s
                 self._slices[place] = _received(old, part, share)
                 moved += share
-        return _received(part, part, -moved) if moved else part
+        # Shares are rounded: no more than all of it can be taken away.
+        return _received(part, part, -min(1.0, moved)) if moved else part
 
 
 def _received(window: Window, part: Window, share: float) -> Window:

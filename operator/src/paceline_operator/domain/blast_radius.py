@@ -132,11 +132,19 @@ def dump(changes: Iterable[Change], service: tuple[str, str]) -> list[list[float
     return [[round(c.time_s, 1), c.replicas] for c in changes if c.service == service]
 
 
-def load(stored: Mapping[str, Any] | None, service: tuple[str, str]) -> tuple[Change, ...]:
-    """The changes a status remembers; none where they cannot be read."""
+def load(
+    stored: Mapping[str, Any] | None, service: tuple[str, str], now_s: float
+) -> tuple[Change, ...]:
+    """The changes a status remembers; none where they cannot be read.
+
+    Args:
+        stored: The status' memory.
+        service: Whose status it is.
+        now_s: Now: later ones, as a clock that was ahead has left them, are taken for made now.
+    """
     try:
         return tuple(
-            Change(time_s=float(time_s), service=service, replicas=int(replicas))
+            Change(time_s=min(now_s, float(time_s)), service=service, replicas=int(replicas))
             for time_s, replicas in (stored or {}).get(KEY) or ()
         )
     except (AttributeError, TypeError, ValueError, OverflowError):

@@ -48,6 +48,7 @@ class PodView:
         created_s: Creation, seconds since the epoch.
         ready: Whether it serves.
         ready_since_s: When it last became ready.
+        unready_since_s: When it last ceased to be.
         deleting: Whether it has been told to go.
         finished: Whether it ended and will not come back.
         template_hash: Template it was made from.
@@ -67,6 +68,7 @@ class PodView:
     created_s: float = 0.0
     ready: bool = False
     ready_since_s: float | None = None
+    unready_since_s: float | None = None
     deleting: bool = False
     finished: bool = False
     template_hash: str = ""
@@ -107,14 +109,15 @@ def read_pod(item: Mapping[str, Any]) -> PodView:
     metadata, status = item["metadata"], item.get("status") or {}
     annotations = metadata.get("annotations") or {}
     ready = _condition(status, "Ready")
-    is_ready = ready.get("status") == "True"
+    is_ready, changed_s = ready.get("status") == "True", seconds(ready.get("lastTransitionTime"))
     return PodView(
         name=metadata["name"],
         uid=metadata["uid"],
         ip=status.get("podIP"),
         created_s=seconds(metadata.get("creationTimestamp")) or 0.0,
         ready=is_ready,
-        ready_since_s=seconds(ready.get("lastTransitionTime")) if is_ready else None,
+        ready_since_s=changed_s if is_ready else None,
+        unready_since_s=None if is_ready else changed_s,
         deleting=bool(metadata.get("deletionTimestamp")),
         finished=status.get("phase") in FINISHED,
         template_hash=annotations.get(ANNOTATION_TEMPLATE, ""),

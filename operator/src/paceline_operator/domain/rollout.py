@@ -68,8 +68,16 @@ def in_progress(live: Mapping[str, Any] | None) -> bool:
     status = live.get("status") or {}
     if int(status.get("observedGeneration", 0)) < int(live["metadata"].get("generation", 1)):
         return True
-    updated = int(status.get("updatedReplicas", 0))
-    return int(status.get("replicas", 0)) > updated
+    return is_replacing(live)
+
+
+def is_replacing(live: Mapping[str, Any] | None) -> bool:
+    """Whether there are pods of another template, by what its controller has seen last.
+
+    Other than `in_progress` it says nothing of what was just written, such as fewer replicas.
+    """
+    status = (live or {}).get("status") or {}
+    return int(status.get("replicas", 0)) > int(status.get("updatedReplicas", 0))
 
 
 def is_stuck(live: Mapping[str, Any] | None) -> bool:

@@ -64,11 +64,13 @@ class Fleet:
         pods: All pods that exist.
         target: Replicas wanted.
         scale: Replicas `/scale` says.
-        rolling_out: Whether pods of another template are being replaced.
+        rolling_out: Whether pods of another template are being replaced, or may soon be: something
+            was written that the Deployment's controller has not seen.
+        replacing: Whether it is known that they are.
         loads: UID -> requests in the engine; a missing one is unknown.
         drains: UID -> state of its drain; a missing one did not answer.
         drain_s: Longest drain.
-        patience_s: Age from which a pod that is not ready is taken for stuck.
+        patience_s: How long a pod may be unready before it is taken for stuck.
         retry_at_s: No new drain before this.
     """
 
@@ -76,6 +78,7 @@ class Fleet:
     target: int
     scale: int
     rolling_out: bool = False
+    replacing: bool = False
     loads: Mapping[str, float] = field(default_factory=dict)
     drains: Mapping[str, DrainState] = field(default_factory=dict)
     drain_s: float = 300.0
@@ -134,7 +137,8 @@ def plan(fleet: Fleet, now_s: float) -> Moves:
     live = tuple(pod for pod in fleet.pods if pod.live)
     marked = tuple(pod for pod in live if pod.draining_since_s is not None)
     if fleet.target >= fleet.scale:
-        leaving = marked[: max(0, len(live) - fleet.target)] if not fleet.rolling_out else ()
+        # Its own write of fewer replicas is what the controller is told by the marks.
+        leaving = () if fleet.replacing else marked[: max(0, len(live) - fleet.target)]
         undo = tuple(pod for pod in marked if pod not in leaving)
         return Moves(undo=undo, scale=fleet.target if fleet.target > fleet.scale else None)
     if fleet.rolling_out:
@@ -180,11 +184,11 @@ def _ranked(fleet: Fleet, live: tuple[PodView, ...], now_s: float) -> tuple[PodV
 
 
 def _stuck(fleet: Fleet, pod: PodView, now_s: float) -> bool:
-    return (
-        not pod.ready
-        and pod.draining_since_s is None
-        and (now_s - pod.created_s > fleet.patience_s)
-    )
+    """Whether it has not served for long; one that missed a probe may have streams that run."""
+    if pod.ready or pod.draining_since_s is not None:
+        return False
+    since_s = max(pod.created_s, pod.unready_since_s or pod.created_s)
+    return pod.looping or now_s - since_s > fleet.patience_s
 
 
 def _expired(fleet: Fleet, pod: PodView, now_s: float) -> bool:

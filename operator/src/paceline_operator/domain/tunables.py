@@ -112,18 +112,21 @@ def initial(spec: InferenceServiceSpec) -> Agreed:
     return Agreed(0, initial_tunables(policy_from_spec(spec)), spec.slos)
 
 
-def fitted(knobs: Knobs, spec: InferenceServiceSpec, *, squeezed: bool) -> Knobs:
+def fitted(
+    knobs: Knobs, spec: InferenceServiceSpec, *, squeezed: bool, seqs_ceiling: int | None = None
+) -> Knobs:
     """Agreed values in terms of what the spec allows now, lowered or raised since.
 
     Args:
         knobs: Values agreed so far.
         spec: What the user asks for.
         squeezed: Whether the running cap is below its ceiling on purpose; else it is the ceiling.
+        seqs_ceiling: Most running sequences that every engine takes, None while none has said.
     """
     policy = policy_from_spec(spec)
     if policy.tuning_mode is Mode.OFF:
         return initial_tunables(policy)
-    seqs = policy.max_num_seqs
+    seqs = min(policy.max_num_seqs, seqs_ceiling or policy.max_num_seqs)
     if squeezed:
         seqs = min(seqs, knobs.max_num_running_seqs)
     floor = budget_floor(seqs, policy.budget_step)

@@ -12,7 +12,7 @@ from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import policy_from_spec
 from paceline_operator.autopilot.record import Asked
-from paceline_operator.domain import desired, ownership, replicas, scale_in
+from paceline_operator.domain import desired, ownership, replicas, rollout, scale_in
 from paceline_operator.domain.errors import SpecError
 from paceline_operator.domain.names import derive
 from paceline_operator.domain.ownership import Write
@@ -21,6 +21,7 @@ from paceline_operator.domain.platform import Platform
 from paceline_operator.domain.pods import PodView, Problem, template_hash
 from paceline_operator.domain.tunables import Agreed
 from paceline_operator.reconcile import consult, knobs, rendering
+from paceline_operator.reconcile.held import held_inwards
 from paceline_operator.reconcile.observed import Observed
 
 MAX_PATIENCE_S = 3600.0
@@ -99,7 +100,7 @@ def decide(seen: Observed, platform: Platform, *, is_due: bool) -> Plan:
         asked=asked,
         tick=tick,
         memory=seen.memory if tick is None else tick.memory,
-        target=_target(base, tick),
+        target=held_inwards(seen, seen.spec, _target(base, tick)),
     )
     agreed, announce = knobs.agree(seen, seen.spec, known, knobs.wanted(tick), plan.memory)
     plan = replace(plan, agreed=agreed, announce=announce, pushes=knobs.behind(seen, agreed))
@@ -107,7 +108,7 @@ def decide(seen: Observed, platform: Platform, *, is_due: bool) -> Plan:
     try:
         children = desired.children(given)
     except SpecError as error:
-        return discarded(seen, plan, Problem(error.reason, str(error)), is_announced=False)
+        return discarded(seen, plan, Problem(error.reason, str(error)), stands=False)
     moves = _moves(seen, plan)
     return replace(
         plan,
@@ -119,17 +120,17 @@ def decide(seen: Observed, platform: Platform, *, is_due: bool) -> Plan:
     )
 
 
-def discarded(seen: Observed, plan: Plan, refused: Problem, *, is_announced: bool) -> Plan:
+def discarded(seen: Observed, plan: Plan, refused: Problem, *, stands: bool) -> Plan:
     """The plan of a spec that is refused: what runs goes on as it was, and no move is claimed.
 
     Args:
         seen: What was gathered.
         plan: What would have been done.
         refused: Why it is not.
-        is_announced: Whether engines may run with it already; then the decision stands.
+        stands: Whether a part of it is done, so that the decision stands.
     """
     moves = _served_by_all(seen)
-    if is_announced:
+    if stands:
         return replace(plan, refused=refused, moves=moves)
     tick = plan.tick
     if tick is not None:
@@ -222,6 +223,7 @@ def _moves(seen: Observed, plan: Plan) -> scale_in.Moves:
         target=plan.target,
         scale=seen.scale,
         rolling_out=seen.rolling_out,
+        replacing=rollout.is_replacing(seen.deployment),
         loads=loads,
         drains=seen.drains,
         drain_s=float(seen.spec.rollout.drain_seconds),

@@ -15,7 +15,7 @@ from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot.attainment import LATENCY_OF
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
-from paceline_operator.domain import blast_radius, calendar, crash_loop, modes, pods, tunables
+from paceline_operator.domain import calendar, crash_loop, modes, pods, tunables
 from paceline_operator.domain.belonging import is_child, is_replica
 from paceline_operator.domain.contract import HEALTH_PORT, HealthPath
 from paceline_operator.domain.errors import SpecError
@@ -42,7 +42,7 @@ from paceline_operator.metrics import Target
 from paceline_operator.reconcile import admin_secret, causes, measuring
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.engine_admin import EngineError
-from paceline_operator.reconcile.inheritance import take_over
+from paceline_operator.reconcile.inheritance import join_changes, take_over
 from paceline_operator.reconcile.observed import Observed
 from paceline_operator.reconcile.session import NEVER, Session
 
@@ -81,7 +81,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     items = _pods(ctx, key)
     deployment = children.get((DEPLOYMENT.kind, derive(key[1])))
     if session.memory is None:
-        ctx.changes = blast_radius.joined(ctx.changes, blast_radius.load(status.memory, key))
+        join_changes(ctx, status.memory, key)
     take_over(session, service, status, deployment, now_s)
     session.forgiven = crash_loop.remembered(session.forgiven, items, now_s)
     fleet = crash_loop.marked(pods.read_pods(items), items, now_s, session.forgiven)

@@ -10,6 +10,7 @@ from paceline_operator.autopilot.memory import load_memory
 from paceline_operator.domain import blast_radius, pinned
 from paceline_operator.kube.read import fetch_all
 from paceline_operator.kube.resource import INFERENCE_SERVICE
+from paceline_operator.kube.store import Key
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.session import Session, load_strays, load_writers
 
@@ -28,7 +29,13 @@ async def take_over_changes(ctx: Context, namespaces: Sequence[str]) -> None:
             metadata, stored = service["metadata"], service.get("status")
             memory = stored.get("memory") if isinstance(stored, Mapping) else None
             key = str(metadata["namespace"]), str(metadata["name"])
-            ctx.changes = blast_radius.joined(ctx.changes, blast_radius.load(memory, key))
+            join_changes(ctx, memory, key)
+
+
+def join_changes(ctx: Context, stored: Mapping[str, Any] | None, key: Key) -> None:
+    """Count one object's changes as its status remembers them, unless they are known."""
+    found = blast_radius.load(stored, key, ctx.clock())
+    ctx.changes = blast_radius.joined(ctx.changes, found)
 
 
 def take_over(
@@ -51,8 +58,8 @@ def take_over(
         return
     pilot = (status.memory or {}).get("pilot")
     session.memory = load_memory(pilot if isinstance(pilot, Mapping) else None)
-    session.writers = load_writers(status.memory)
-    session.strays = load_strays(status.memory)
+    session.writers = load_writers(status.memory, now_s)
+    session.strays = load_strays(status.memory, now_s)
     # As it is stored: nothing else in a status may cost the fleet a restart.
     session.pinned = pinned.inherited(service.get("status"), deployment)
     if status.conditions:

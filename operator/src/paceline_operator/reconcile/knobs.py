@@ -88,7 +88,9 @@ def agree(
     another budget under this one, by a trial that nobody remembers.
     """
     squeezed = memory.squeezed_seqs is not None
-    fitted = tunables.fitted(knobs or known.knobs, spec, squeezed=squeezed)
+    fitted = tunables.fitted(
+        knobs or known.knobs, spec, squeezed=squeezed, seqs_ceiling=_seqs_ceiling(seen)
+    )
     wanted = Agreed(known.revision, fitted, spec.slos, _trial(seen, spec, memory))
     reported = (report.revision for report in seen.reports.values())
     highest = max(filter(tunables.can_follow, reported), default=0)
@@ -101,6 +103,13 @@ def agree(
     if is_same and highest <= known.revision:
         return wanted, seen.status.budget.desired is None
     return replace(wanted, revision=max(known.revision, highest) + 1), True
+
+
+def _seqs_ceiling(seen: Observed) -> int | None:
+    """As the autopilot sees it: of the pods that serve, what the least of them allows."""
+    serving = (pod.uid for pod in seen.pods if pod.serving)
+    found = (seen.reports[uid].running_ceiling for uid in serving if uid in seen.reports)
+    return min(found, default=None)
 
 
 def _trial(seen: Observed, spec: InferenceServiceSpec, memory: Memory) -> Trial | None:

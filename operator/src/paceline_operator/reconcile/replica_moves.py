@@ -183,6 +183,7 @@ async def _order(ctx: Context, session: Session, seen: Observed, moves: Moves) -
     if moves.scale is None:
         return
     await _scale(ctx, seen, moves.scale)
+    session.is_ordered = moves.scale != seen.scale
     session.target = moves.scale
     session.expected_gone = {pod.uid: pod.name for pod in moves.victims}
 

@@ -17,6 +17,7 @@ from paceline_operator.domain.pod_event import PodEvent
 from paceline_operator.domain.pods import PodView, Problem
 from paceline_operator.kube.client import Object
 from paceline_operator.metrics import Scrape, Scraper
+from paceline_operator.reconcile.backoff import backoff_s
 from paceline_operator.reconcile.engine_admin import EngineError, RefusedError
 
 NEVER = float("-inf")
@@ -68,6 +69,7 @@ class Session:
         observed: What was measured after moves, while no status tells of it yet.
         own: The object as this pass itself wrote it, None before it did.
         is_announced: Whether this pass has written a new revision, which engines may run with.
+        is_ordered: Whether it has written other replicas.
         expected_gone: UID -> name of pods that a scale-in should remove.
         strays: UID of a pod that somebody else drained -> its name, and when that was last seen.
         strays_told_s: When an event last told of one.
@@ -110,6 +112,7 @@ class Session:
     observed: tuple[Observation, ...] = ()
     own: Object | None = None
     is_announced: bool = False
+    is_ordered: bool = False
     expected_gone: dict[str, str] = field(default_factory=dict)
     strays: dict[str, tuple[str, float]] = field(default_factory=dict)
     strays_told_s: float = NEVER
@@ -119,6 +122,11 @@ class Session:
     forgiven: dict[str, dict[str, int]] = field(default_factory=dict)
     contests: dict[contest.Key, contest.Contest] = field(default_factory=dict)
     causes: dict[str, tuple[float, PodEvent | None]] = field(default_factory=dict)
+
+    @property
+    def stands(self) -> bool:
+        """Whether a part of what this pass decided is done: it holds, also if the rest fails."""
+        return self.is_announced or self.is_ordered
 
     def wait(self, incarnation: str, now_s: float) -> None:
         """Leave a pod that did not take live values alone for a while, longer each time."""
@@ -158,17 +166,22 @@ class Session:
 
 
 def _once_more(known: dict[str, tuple[int, float]], incarnation: str, now_s: float) -> None:
-    count = known.get(incarnation, (0, 0.0))[0]
-    known[incarnation] = (count + 1, now_s + min(MAX_WAIT_S, FIRST_WAIT_S * 2**count))
+    count = known.get(incarnation, (0, 0.0))[0] + 1
+    known[incarnation] = (count, now_s + backoff_s(count, FIRST_WAIT_S, MAX_WAIT_S))
 
 
-def load_writers(stored: Mapping[str, Any] | None) -> tuple[Write, ...]:
-    """Foreign writes remembered in a status; none where they cannot be read."""
+def load_writers(stored: Mapping[str, Any] | None, now_s: float) -> tuple[Write, ...]:
+    """Foreign writes remembered in a status; none where they cannot be read.
+
+    Args:
+        stored: The status' memory.
+        now_s: Now: no later is what a clock that was ahead has left.
+    """
     try:
         return tuple(
             Write(
                 manager=str(each["manager"]),
-                time_s=float(each["time"]),
+                time_s=min(now_s, float(each["time"])),
                 replicas=int(each["replicas"]),
                 in_force=bool(each["inForce"]),
             )
@@ -191,11 +204,16 @@ def dump_writers(writers: tuple[Write, ...]) -> list[dict[str, Any]]:
     ]
 
 
-def load_strays(stored: Mapping[str, Any] | None) -> dict[str, tuple[str, float]]:
-    """Pods that somebody else drained, as a status remembers them; none where it cannot be read."""
+def load_strays(stored: Mapping[str, Any] | None, now_s: float) -> dict[str, tuple[str, float]]:
+    """Pods that somebody else drained, as a status remembers them; none where it cannot be read.
+
+    Args:
+        stored: The status' memory.
+        now_s: Now, as for `load_writers`.
+    """
     try:
         return {
-            str(each["uid"]): (str(each["name"]), float(each["time"]))
+            str(each["uid"]): (str(each["name"]), min(now_s, float(each["time"])))
             for each in (stored or {}).get("strays") or ()
         }
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):

@@ -69,7 +69,7 @@ async def tick(ctx: Context, key: Key) -> float | None:
         KubeError: Any other failure of the API.
     """
     session = ctx.session(key)
-    session.own, session.is_announced = None, False
+    session.own, session.is_announced, session.is_ordered = None, False, False
     seen = await gather(ctx, key)
     if seen is None:
         ctx.forget(key)
@@ -89,6 +89,8 @@ async def tick(ctx: Context, key: Key) -> float | None:
     except Exception:
         # A defect too: each try of the same move would be counted anew.
         _uncount(ctx, session, key, seen.now_s)
+        if session.is_ordered:
+            _remember(session, seen, plan)  # it is done: what follows must know when, and tell
         raise
     _remember(session, seen, plan)
     await _publish(ctx, session, seen, plan)
@@ -102,7 +104,7 @@ async def _carried_out(ctx: Context, session: Session, seen: Observed, plan: Pla
     except (InvalidError, ForbiddenError, ForeignChildError) as error:
         _uncount(ctx, session, (seen.namespace, seen.name), seen.now_s)
         # Trying again does not help until a person acts: that belongs into the status.
-        plan = discarded(seen, plan, _refusal(error), is_announced=session.is_announced)
+        plan = discarded(seen, plan, _refusal(error), stands=session.stands)
         await _hold_as_allowed(ctx, session, seen, plan)
     return plan
 
@@ -118,8 +120,8 @@ def _decided(ctx: Context, key: Key, seen: Observed, *, is_due: bool) -> Plan:
 
 
 def _uncount(ctx: Context, session: Session, key: Key, now_s: float) -> None:
-    """Forget what a failed pass has counted: the next decides anew, unless it was announced."""
-    if session.is_announced:
+    """Forget what a failed pass has counted: the next decides anew, unless it is begun."""
+    if session.stands:
         return
     ctx.changes = tuple(c for c in ctx.changes if (c.service, c.time_s) != (key, now_s))
 

@@ -17,6 +17,7 @@ from paceline_operator.kube.errors import (
 from paceline_operator.kube.store import Key
 from paceline_operator.metrics import SCRAPE_INTERVAL_S
 from paceline_operator.reconcile import defect
+from paceline_operator.reconcile.backoff import backoff_s
 from paceline_operator.reconcile.context import Context
 from paceline_operator.reconcile.pace import Pace
 from paceline_operator.reconcile.session import NEVER
@@ -107,4 +108,4 @@ class Workers:
     def _failed(self, key: Key, result: str, most_s: float) -> float:
         self.ctx.instruments.ticks.labels(result).inc()
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        return float(min(most_s, FIRST_BACKOFF_S * 2 ** (count - 1)))
+        return backoff_s(count, FIRST_BACKOFF_S, most_s)
