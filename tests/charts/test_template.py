@@ -159,6 +159,7 @@ def test_values_reach_the_settings() -> None:
         "imagePullPolicy": "Always",
         "enginePodOverlay": OVERLAY,
         "proxyPodOverlay": {"spec": {"nodeSelector": {"a": "b"}}},
+        "clusterDomain": "cluster.local",
         "hostPathModels": {"enabled": True, "prefixes": ["/models", "/mnt/more"]},
         "watchNamespaces": ["one", "two"],
         "maxMode": "Off",
@@ -250,6 +251,7 @@ def test_service_monitor_is_off_until_asked_for(plain: Rendered) -> None:
     assert plain.of_kind("ServiceMonitor") == []
     asked = template({"serviceMonitor": {"enabled": True, "labels": {"release": "prom"}}})
     monitor = asked.only("ServiceMonitor")
+    assert [each["honorLabels"] for each in monitor["spec"]["endpoints"]] == [True]
     assert monitor["metadata"]["labels"]["release"] == "prom"
     service = asked.only("Service")
     selector = monitor["spec"]["selector"]["matchLabels"]

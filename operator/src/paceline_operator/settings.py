@@ -34,6 +34,7 @@ class HostPathModels(Model):
 
 
 File = Annotated[str, Field(pattern=r"^(/.*)?$")]
+Domain = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
 
 
@@ -125,6 +126,7 @@ class Settings(Model):
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     engine_pod_overlay: dict[str, Any] = Field(default_factory=dict)
     proxy_pod_overlay: dict[str, Any] = Field(default_factory=dict)
+    cluster_domain: Domain = "cluster.local"
     host_path_models: HostPathModels = HostPathModels()
     watch_namespaces: tuple[str, ...] = ()
     max_mode: Mode = Mode.AUTO
@@ -144,6 +146,7 @@ class Settings(Model):
             image_pull_policy=self.image_pull_policy,
             engine_pod_overlay=self.engine_pod_overlay,
             proxy_pod_overlay=self.proxy_pod_overlay,
+            cluster_domain=self.cluster_domain,
             host_path_prefixes=hosts.prefixes if hosts.enabled else (),
         )
 

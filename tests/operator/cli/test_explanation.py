@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from paceline_operator.api.conditions import ConditionType
 from paceline_operator.cli.explanation import explain
 from tests.operator.cli.sample import LOWERED, NOW, STATUS, service
@@ -190,9 +192,14 @@ def test_it_lists_the_last_changes() -> None:
 def test_a_new_object_is_explained_too() -> None:
     text = explain(service({}), NOW).text()
     assert "the live knobs are not agreed yet" in text
-    assert "No objective is set." in text
+    assert "Nothing is measured yet." in text
     assert "no step-time model" in text
     assert "has not moved anything yet" in text
+
+
+def test_an_object_without_objectives_is_told_from_one_that_is_new() -> None:
+    bare = replace(service({}), spec={"model": {}})
+    assert explain(bare, NOW).measured == ("No objective is set.",)
 
 
 def test_the_text_has_all_topics() -> None:

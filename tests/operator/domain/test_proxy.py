@@ -61,6 +61,7 @@ def test_haproxy_accepts_the_configuration(tmp_path: Path) -> None:
 def test_servers_are_found_by_the_headless_service() -> None:
     text = proxy.config("chat", "team-a", SPEC)
     assert "server-template engine 1-64 _http._tcp.chat-pods.team-a.svc.cluster.local" in text
+    assert "chat-pods.team-a.svc.k8s.example" in proxy.config("chat", "team-a", SPEC, "k8s.example")
 
 
 def test_a_pod_that_cannot_be_reached_costs_no_request() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from paceline_operator.api.choice import RolloutStrategy
 from paceline_operator.domain import rollout
+from paceline_operator.domain.pods import Problem
 from tests.support.fleet import deployment_status, spec
 
 SURGE, REPLACE, AUTO = RolloutStrategy.SURGE, RolloutStrategy.REPLACE, RolloutStrategy.AUTO
@@ -125,3 +126,17 @@ def test_a_deployment_that_gave_up_is_stuck() -> None:
 )
 def test_pods_of_another_template_are_known(live: dict[str, Any] | None, replacing: bool) -> None:
     assert rollout.is_replacing(live) is replacing
+
+
+@pytest.mark.behaviour(
+    "pods that the API server takes none of are told of, with what it says",
+    report="a quota or a policy left a service at 0 of 1 pods, and nothing said why",
+)
+def test_what_keeps_pods_from_being_made() -> None:
+    said = 'pods "chat-7d-x" is forbidden: exceeded quota: team, requested: cpu=1'
+    failing = {"type": "ReplicaFailure", "reason": "FailedCreate", "message": said}
+    found = rollout.not_made(deployment(conditions=[{**failing, "status": "True"}]))
+    assert found == Problem("FailedCreate", said)
+    assert rollout.not_made(deployment(conditions=[{**failing, "status": "False"}])) is None
+    assert rollout.not_made(deployment()) is None
+    assert rollout.not_made(None) is None

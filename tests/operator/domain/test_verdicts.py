@@ -27,6 +27,7 @@ B = pod("b", template_hash="t")
 STARTING = pod("c", ready=False, template_hash="t")
 CRASHING = replace(STARTING, problem=Problem("CrashLoop", "exit code 2"))
 ROOMLESS = replace(STARTING, problem=Problem("Unschedulable", "no node has room"))
+NOT_MADE = Problem("FailedCreate", 'pods "chat-x" is forbidden: exceeded quota')
 TICK = Tick(decisions=(), actions=(), memory=Memory())
 
 
@@ -62,6 +63,12 @@ READY: list[tuple[str, Sight, tuple[ConditionStatus, str]]] = [
         "one without room does while too few serve",
         sight(wanted=2, pods=(A, ROOMLESS)),
         (FALSE, "Unschedulable"),
+    ),
+    ("pods that are not made", sight(wanted=1, not_made=NOT_MADE), (FALSE, "FailedCreate")),
+    (
+        "more that are not made while enough serve",
+        sight(wanted=3, pods=(A, B), was_ready=True, ready_before=2, not_made=NOT_MADE),
+        (TRUE, "PodsReady"),
     ),
     ("zero wanted", sight(wanted=0), (TRUE, "ScaledToZero")),
     ("proxy down", sight(wanted=1, pods=(A,), proxy_ready=False), (FALSE, "ProxyNotReady")),

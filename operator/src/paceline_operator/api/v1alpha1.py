@@ -134,7 +134,7 @@ class ModelSource(Model):
     """Where the weights are: `file:///path` (on the node, a file that ends in `.gguf` or a
     directory, mounted read-only, if the installation allows it) or `pvc://claim/path`."""
     revision: Annotated[str, Field(min_length=1, max_length=256)] | None = None
-    """Revision of the weights, where the source has revisions."""
+    """Revision of the weights, where the source has revisions; none of this version has."""
     served_name: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^\S+$")] | None = None
     """Model name that clients send; the object's own name where absent."""
     draft: Draft | None = None
@@ -160,8 +160,9 @@ class DeviceSpec(Model):
     )
 
     type: DeviceType = DeviceType.AUTO
-    """Where the forward pass runs. Auto (default): on a GPU where the pod has one, else CPU.
-    Simulated: a real server, scheduler and KV cache around a step-time law; answers are noise."""
+    """Where the forward pass runs. Auto (default): the best the engine has: in this version a CPU.
+    CUDA: for engine images of later versions; those of this one end at start. Simulated: a real
+    server, scheduler and KV cache around a step-time law; answers are noise."""
     profile: Name | None = None
     """Named step-time law of the simulated device, such as llama-3-8b-a100."""
     load_seconds: Annotated[int, Field(ge=0, le=3600)] | None = None
@@ -176,7 +177,8 @@ class KvCache(Model):
     block_size: Annotated[int, Field(ge=8, le=1024, multiple_of=8)] | None = None
     """Tokens in one block, a multiple of 8 (16 where absent)."""
     memory: Quantity | None = None
-    """Memory for the cache, such as 2Gi; planned from the container's memory where absent."""
+    """Memory for the cache, such as 2Gi. Where absent up to 4Gi of what the container's limit, or
+    without one the node's free memory, leaves: requests should then cover that too."""
     prefix_caching: bool | None = None
     """Whether computed blocks are kept for prompts that begin alike (true where absent). Never
     shared between tenants."""
@@ -269,7 +271,7 @@ class EngineSpec(Model):
     )
 
     runtime: Annotated[Runtime, stored()] = Runtime.PACELINE
-    """Engine software; others than Paceline are managed with what they support."""
+    """Engine software. VLLM is for later versions: this one makes such an object Stalled."""
     device: DeviceSpec = DeviceSpec()
     """Device; profile and load time are for the simulated one."""
     image: Image | None = None
@@ -370,7 +372,8 @@ class Scaling(Model):
     """Off: replicas as said. Recommend: decided and shown. Auto: decided and done. Where absent,
     Auto if maxReplicas is set, else Recommend."""
     min_replicas: Replicas = 1
-    """Fewest replicas the autopilot may choose (1 where absent)."""
+    """Fewest replicas the autopilot may choose in mode Auto (1 where absent; 0 counts as 1 in this
+    version). In the other modes `spec.replicas` says how many there are."""
     max_replicas: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Most replicas the autopilot may choose: what the fleet may cost."""
     down_window_seconds: Annotated[int, Field(ge=0, le=86400)] = 300
@@ -379,7 +382,7 @@ class Scaling(Model):
     override_seconds: Annotated[int, Field(ge=0, le=604800)] = 1800
     """Seconds that `spec.replicas` holds as a floor in mode Auto (1800 where absent)."""
     pause: Pause = Pause.NONE
-    """Replica moves held back for now: none, In (fewer), Out (more) or All (None where absent)."""
+    """Replica moves held back for now: None (default), In (fewer), Out (more) or All."""
     schedules: Annotated[tuple[Schedule, ...], Field(max_length=16), list_map("name")] = ()
     """Times with a higher minimum; where several hold at once, the highest does. In mode Recommend
     they are part of the recommendation."""

@@ -58,13 +58,17 @@ def explain(service: Service, now: datetime) -> Explanation:
     status = service.status
     return Explanation(
         summary=_summary(service),
-        measured=tuple(_measured(slo, now) for slo in status.slos) or ("No objective is set.",),
+        measured=tuple(_measured(slo, now) for slo in status.slos) or (_unmeasured(service),),
         considered=_considered(status),
         knobs=tuple(story(each, now) for each in status.knobs),
         binding=_binding(service, now),
         changes=tuple(_change(each, now) for each in reversed(status.decisions))
         or ("The autopilot has not moved anything yet.",),
     )
+
+
+def _unmeasured(service: Service) -> str:
+    return "Nothing is measured yet." if service.spec.get("slos") else "No objective is set."
 
 
 def _summary(service: Service) -> str:

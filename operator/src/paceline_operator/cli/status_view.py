@@ -12,8 +12,11 @@ from paceline_operator.api.status import Condition, InferenceServiceStatus
 from paceline_operator.cli import wording
 from paceline_operator.cli.service import Service
 
-_SHOWN = ("Ready", "SLOMet", "SLOFeasible", "MetricsFresh", "ScalingLimited", "Conflict", "Stalled")
-_BAD_WHEN_TRUE = {"ScalingLimited", "Conflict", "Stalled"}
+_SHOWN = (
+    *("Ready", "Reconciling", "SLOMet", "SLOFeasible"),
+    *("MetricsFresh", "ScalingLimited", "Conflict", "Stalled"),
+)
+_BAD_WHEN_TRUE = {"Reconciling", "ScalingLimited", "Conflict", "Stalled"}
 
 
 def render(service: Service, now: datetime) -> RenderableType:

@@ -48,6 +48,7 @@ def check(spec: InferenceServiceSpec) -> None:
 def _unsupported(spec: InferenceServiceSpec) -> dict[str, bool]:
     engine = spec.engine
     return {
+        "model.revision": spec.model.revision is not None,
         "model.draft": spec.model.draft is not None,
         "engine.tensorParallelSize above 1": engine.tensor_parallel_size > 1,
         "engine.quantization": engine.quantization is not None,

@@ -194,7 +194,8 @@ def _engines(given: RenderInput) -> dict[str, Any]:
 
 def _proxy(given: RenderInput) -> list[dict[str, Any]]:
     """What the proxy consists of; at rest, only as far as it is there."""
-    text = proxy.config(given.owner.name, given.owner.namespace, given.spec)
+    domain = given.platform.cluster_domain
+    text = proxy.config(given.owner.name, given.owner.namespace, given.spec, domain)
     config = _object(given, "v1", "ConfigMap", derive(given.owner.name, PROXY), PROXY)
     made = [{**config, "data": {proxy.CONFIG_FILE: text}}, _proxy_deployment(given, digest(text))]
     if given.spec.routing.mode is RoutingMode.PROXY:

@@ -17,6 +17,7 @@ class Platform:
         image_pull_policy: For both.
         engine_pod_overlay: Pod template overlay laid on before `spec.template`.
         proxy_pod_overlay: The same for the proxy's pods.
+        cluster_domain: DNS domain of the cluster's Services.
         host_path_prefixes: Directories `file://` models may lie under; empty forbids them.
     """
 
@@ -25,4 +26,5 @@ class Platform:
     image_pull_policy: str = "IfNotPresent"
     engine_pod_overlay: Mapping[str, Any] = field(default_factory=dict)
     proxy_pod_overlay: Mapping[str, Any] = field(default_factory=dict)
+    cluster_domain: str = "cluster.local"
     host_path_prefixes: tuple[str, ...] = ()

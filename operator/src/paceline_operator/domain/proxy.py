@@ -99,15 +99,17 @@ def replicas(live: Mapping[str, Any] | None) -> int | None:
     return REPLICAS if number == REPLICAS and owns(live, "f:spec", "f:replicas") else None
 
 
-def config(name: str, namespace: str, spec: InferenceServiceSpec) -> str:
-    """HAProxy's configuration for one fleet."""
+def config(
+    name: str, namespace: str, spec: InferenceServiceSpec, domain: str = "cluster.local"
+) -> str:
+    """HAProxy's configuration for one fleet; its resolver knows no search domains."""
     return _CONFIG.format(
         api=API_PORT,
         health=HEALTH_PORT,
         ready=HealthPath.READY.value,
         servers=MAX_SERVERS,
         drain=spec.rollout.drain_seconds,
-        srv=f"_http._tcp.{derive(name, 'pods')}.{namespace}.svc.cluster.local",
+        srv=f"_http._tcp.{derive(name, 'pods')}.{namespace}.svc.{domain}",
     )
 
 

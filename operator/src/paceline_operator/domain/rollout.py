@@ -7,6 +7,9 @@ from typing import Any
 
 from paceline_operator.api.choice import DeviceType, RolloutStrategy
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
+from paceline_operator.domain.pods import Problem, one_line
+
+NOT_MADE = "FailedCreate"
 
 SURGE: dict[str, Any] = {
     "type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
@@ -92,6 +95,17 @@ def is_complete(live: Mapping[str, Any] | None) -> bool:
         return False
     conditions = (live.get("status") or {}).get("conditions") or ()
     return any(each.get("reason") == "NewReplicaSetAvailable" for each in conditions)
+
+
+def not_made(live: Mapping[str, Any] | None) -> Problem | None:
+    """Why the API server takes none of its pods: a quota, a policy, a webhook; None where it does.
+
+    Such a pod does not exist, and can tell nothing itself.
+    """
+    for each in ((live or {}).get("status") or {}).get("conditions") or ():
+        if each.get("type") == "ReplicaFailure" and each.get("status") == "True":
+            return Problem(NOT_MADE, one_line(str(each.get("message") or "no reason is given")))
+    return None
 
 
 def is_available(live: Mapping[str, Any] | None) -> bool:

@@ -12,10 +12,14 @@ from paceline_operator.api.conditions import ConditionType, Verdict, timestamp
 from paceline_operator.api.v1alpha1 import MAX_WINDOW_SECONDS
 from paceline_operator.autopilot.decision import Tick
 from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.domain import rollout
 from paceline_operator.domain.pods import CRASH_LOOP, UNSCHEDULABLE, PodView, Problem
 
 ABSENT = "Absent"
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+
+_NO_ROOM = frozenset({UNSCHEDULABLE, rollout.NOT_MADE})
+"""Of more pods: a limit, and no failure of those that serve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,7 @@ class Sight:
         proxy_at_rest: Whether one is kept at 0 replicas, for the spec does without.
         proxy_problem: What keeps its pods from serving.
         proxy_stuck: Whether that needs a person.
+        not_made: Why pods that are missing cannot be made.
         refused: Why the spec cannot be served as written.
         stuck: The Deployment has given up waiting for progress.
         rolled_out: The Deployment waits for none: its last rollout came to its end.
@@ -60,6 +65,7 @@ class Sight:
     proxy_at_rest: bool = False
     proxy_problem: Problem | None = None
     proxy_stuck: bool = False
+    not_made: Problem | None = None
     refused: Problem | None = None
     stuck: bool = False
     rolled_out: bool = False
@@ -86,8 +92,8 @@ class Sight:
 
     @property
     def problem(self) -> Problem | None:
-        """The most frequent problem among pods that do not serve, with its count."""
-        return self._of(self.live)
+        """The most frequent problem among pods that do not serve, else of missing ones."""
+        return self._of(self.live) or self.not_made
 
     @property
     def crash_loop(self) -> Problem | None:
@@ -98,7 +104,7 @@ class Sight:
     def proxy_ailment(self) -> Problem | None:
         """What is wrong with the proxy, by the rule for engines: lack of room for more is not."""
         problem = self.proxy_problem
-        is_only_room = problem is not None and problem.reason == UNSCHEDULABLE and self.proxy_ready
+        is_only_room = problem is not None and problem.reason in _NO_ROOM and self.proxy_ready
         return None if is_only_room else problem
 
     def _of(self, pods: tuple[PodView, ...]) -> Problem | None:
@@ -143,7 +149,7 @@ def _of_proxy(status: ConditionStatus, problem: Problem) -> Verdict:
 def _is_only_room(sight: Sight) -> bool:
     """Whether more pods find no room while enough serve: a limit, no failure of the fleet."""
     problem = sight.problem
-    return problem is not None and problem.reason == UNSCHEDULABLE and _serves_enough(sight)
+    return problem is not None and problem.reason in _NO_ROOM and _serves_enough(sight)
 
 
 def _serves_enough(sight: Sight) -> bool:

@@ -15,7 +15,7 @@ from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot.attainment import LATENCY_OF
 from paceline_operator.autopilot.fleet import PodTunables
 from paceline_operator.autopilot.memory import Memory
-from paceline_operator.domain import calendar, crash_loop, modes, pods, tunables
+from paceline_operator.domain import calendar, crash_loop, modes, pods, rollout, tunables
 from paceline_operator.domain.belonging import is_child, is_replica
 from paceline_operator.domain.contract import HEALTH_PORT, HealthPath
 from paceline_operator.domain.errors import SpecError
@@ -79,7 +79,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         session.scraper.judge(frozenset((LATENCY_OF[o.metric], o.tier.value) for o in spec.slos))
     children = _children(ctx, key, session)
     items = _pods(ctx, key)
-    deployment = children.get((DEPLOYMENT.kind, derive(key[1])))
+    deployment, proxy = (children.get((DEPLOYMENT.kind, n)) for n in _deployments(key[1]))
     if session.memory is None:
         join_changes(ctx, status.memory, key)
     take_over(session, service, status, deployment, now_s)
@@ -101,8 +101,8 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         status=status,
         children=children,
         deployment=deployment,
-        proxy=children.get((DEPLOYMENT.kind, derive(key[1], PROXY))),
-        proxy_problem=None if ailing is None else ailing.problem,
+        proxy=proxy,
+        proxy_problem=rollout.not_made(proxy) if ailing is None else ailing.problem,
         proxy_looping=ailing is not None and ailing.looping,
         pods=fleet,
         scrape=session.scrape,
@@ -237,6 +237,10 @@ def _children(ctx: Context, key: Key, session: Session) -> dict[tuple[str, str],
     if session.secret is not None:
         found[SECRET.kind, session.secret["metadata"]["name"]] = session.secret
     return found
+
+
+def _deployments(name: str) -> tuple[str, str]:
+    return derive(name), derive(name, PROXY)
 
 
 def _pods(ctx: Context, key: Key) -> list[Object]:

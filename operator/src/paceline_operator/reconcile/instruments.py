@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
+import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs
+RESULTS = ("ok", "conflict", "unavailable", "error", "defect")
 _OBJECT = ("namespace", "name")
 _Labels = tuple[str, ...]
 
@@ -36,11 +39,9 @@ class Instruments:
             "paceline_operator_replicas_ready", "Pods that serve.", _OBJECT, registry=registry
         )
         self.budget = Gauge(
-            "paceline_operator_max_num_batched_tokens",
-            "Token budget asked of the engines.",
-            _OBJECT,
-            registry=registry,
-        )
+            "paceline_operator_max_num_batched_tokens", "Token budget asked of the engines.",
+            _OBJECT, registry=registry,
+        )  # fmt: skip
         self.attainment = Gauge(
             "paceline_operator_slo_attainment_ratio",
             "Share of samples within target, 0 to 1.",
@@ -67,12 +68,13 @@ class Instruments:
         self.queue_depth = Gauge(
             "paceline_operator_queue_depth", "Objects waiting for a pass.", registry=registry
         )
-
         self.scrape_interval = Gauge(
             "paceline_operator_scrape_interval_seconds",
             "Time between two readings of an engine; stretched where one core cannot keep up.",
             registry=registry,
         )
+        for result in RESULTS:
+            self.ticks.labels(result)  # the first of a kind is a rise, and no new series
 
     def decided(self, namespace: str, name: str, knob: str, action: str, reason: str) -> None:
         """Count a decision."""

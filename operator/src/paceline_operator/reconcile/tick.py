@@ -333,6 +333,7 @@ def _sight(ctx: Context, session: Session, seen: Observed, plan: Plan) -> Sight:
         proxy_problem=seen.proxy_problem if has_proxy else None,
         proxy_stuck=rollout.is_stuck(seen.proxy)
         or (seen.proxy_looping and rollout.is_complete(seen.proxy)),
+        not_made=rollout.not_made(seen.deployment),
         refused=plan.refused or seen.missing_right,
         stuck=rollout.is_stuck(seen.deployment),
         rolled_out=rollout.is_complete(seen.deployment),
