@@ -31,8 +31,9 @@ def test_burn_rates_are_shown_by_window_and_go_with_their_objective() -> None:
 def test_an_object_that_is_gone_leaves_no_series() -> None:
     shown = Instruments()
     for name in ("chat", "other"):
-        for family in (shown.replicas, shown.ready, shown.budget, shown.slow_pods):
+        for family in (shown.ready, shown.slow_pods):
             family.labels("d", name).set(1)
+        shown.wanted("d", name, 1, 1)
         shown.attain("d", name, {"ttft": 0.9})
         shown.burns("d", name, {("ttft", "1h"): 1.0})
         shown.decided("d", name, "budget", "hold", "ObjectivesMet")
@@ -61,6 +62,17 @@ def test_every_family_is_in_the_documentation() -> None:
     for family in Instruments().registry.collect():
         name = f"{family.name}_total" if family.type == "counter" else family.name
         assert f"| `{name}` | {family.type} |" in page
+
+
+def test_what_is_not_known_is_no_zero() -> None:
+    """A dashboard would show that a fleet was scaled away."""
+    shown = Instruments()
+    shown.wanted("d", "chat", 3, None)
+    text = generate_latest(shown.registry).decode()
+    assert 'paceline_operator_replicas_wanted{name="chat",namespace="d"} 3.0' in text
+    assert "paceline_operator_max_num_batched_tokens{" not in text
+    shown.wanted("d", "chat", None, None)
+    assert "paceline_operator_replicas_wanted{" not in generate_latest(shown.registry).decode()
 
 
 def test_every_result_of_a_pass_is_there_before_the_first() -> None:

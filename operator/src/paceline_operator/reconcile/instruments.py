@@ -82,6 +82,14 @@ class Instruments:
         self._of(self.decisions, namespace, name).add(labels)
         self.decisions.labels(*labels).inc()
 
+    def wanted(self, namespace: str, name: str, replicas: int | None, budget: int | None) -> None:
+        """Show what is asked for; what is not known yet is no zero, and has no series."""
+        for family, value in ((self.replicas, replicas), (self.budget, budget)):
+            shown: dict[_Labels, float] = {}
+            if value is not None:
+                shown[namespace, name] = float(value)
+            self._show(family, namespace, name, shown)
+
     def attain(self, namespace: str, name: str, ratios: Mapping[str, float]) -> None:
         """Show the objectives there are now, and no series of one that was removed."""
         shown: dict[_Labels, float] = {
@@ -96,7 +104,7 @@ class Instruments:
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of an object that is gone."""
-        for family in (self.replicas, self.ready, self.budget, self.slow_pods):
+        for family in (self.ready, self.slow_pods):
             with suppress(KeyError):
                 family.remove(namespace, name)
         for labelled, labels in self._labels.pop((namespace, name), {}).items():

@@ -381,9 +381,8 @@ async def _write(
 
 def _show(ctx: Context, seen: Observed, status: InferenceServiceStatus) -> None:
     labels, shown = (seen.namespace, seen.name), ctx.instruments
-    shown.replicas.labels(*labels).set(status.desired_replicas or 0)
+    shown.wanted(*labels, status.desired_replicas, status.budget.desired)
     shown.ready.labels(*labels).set(status.ready_replicas)
-    shown.budget.labels(*labels).set(status.budget.desired or 0)
     ratios = {
         slo.name: slo.attainment_percent / 100
         for slo in status.slos
