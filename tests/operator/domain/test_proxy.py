@@ -50,7 +50,7 @@ def test_a_proxy_that_is_missing_is_made_with_one() -> None:
 
 def test_haproxy_accepts_the_configuration(tmp_path: Path) -> None:
     file = tmp_path / "haproxy.cfg"
-    file.write_text(proxy.config("chat", "team-a", SPEC))
+    file.write_text(proxy.config("chat", "team-a", SPEC, PLATFORM.cluster_domain))
     done = subprocess.run(
         [HAPROXY, "-c", "-f", str(file)], capture_output=True, text=True, check=False
     )
@@ -59,13 +59,13 @@ def test_haproxy_accepts_the_configuration(tmp_path: Path) -> None:
 
 
 def test_servers_are_found_by_the_headless_service() -> None:
-    text = proxy.config("chat", "team-a", SPEC)
+    text = proxy.config("chat", "team-a", SPEC, PLATFORM.cluster_domain)
     assert "server-template engine 1-64 _http._tcp.chat-pods.team-a.svc.cluster.local" in text
     assert "chat-pods.team-a.svc.k8s.example" in proxy.config("chat", "team-a", SPEC, "k8s.example")
 
 
 def test_a_pod_that_cannot_be_reached_costs_no_request() -> None:
-    text = proxy.config("chat", "team-a", SPEC)
+    text = proxy.config("chat", "team-a", SPEC, PLATFORM.cluster_domain)
     for line in (
         "option redispatch 1", "retry-on conn-failure 503", "timeout connect 1s",
         "check port 8001 inter 500ms fall 2 rise 1", "timeout check 2s", "balance leastconn",
@@ -76,7 +76,7 @@ def test_a_pod_that_cannot_be_reached_costs_no_request() -> None:
 
 def test_a_stopping_proxy_gives_streams_the_drain_time() -> None:
     template = proxy.template("chat", SPEC, PLATFORM, "digest")
-    assert "hard-stop-after 60s" in proxy.config("chat", "team-a", SPEC)
+    assert "hard-stop-after 60s" in proxy.config("chat", "team-a", SPEC, PLATFORM.cluster_domain)
     assert template["spec"]["terminationGracePeriodSeconds"] == 5 + 60 + 10
     stop = template["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][-1]
     assert "kill -USR1 1" in stop
@@ -149,7 +149,7 @@ async def _running_proxy(
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    text = proxy.config("chat", "team-a", SPEC)
+    text = proxy.config("chat", "team-a", SPEC, PLATFORM.cluster_domain)
     text = re.sub(r"server-template .*", f"server engine 127.0.0.1:{backend} {server}", text)
     text = text.replace("bind :8000", f"bind 127.0.0.1:{port}")
     text = text.replace("bind :8001", f"bind unix@{folder}/health.sock")

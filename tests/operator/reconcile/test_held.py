@@ -35,10 +35,14 @@ def test_a_scale_in_that_has_not_begun_waits_while_scaling_is_paused(
     assert plan.moves.undo == ((marked,) if target == 2 else ())
 
 
-def test_nor_within_a_freeze_window(monkeypatch: pytest.MonkeyPatch) -> None:
+ALWAYS = {"name": "always", "start": "* * * * *", "durationSeconds": 3600, "holds": "In"}
+
+
+def test_nor_within_a_freeze_window() -> None:
     asked = spec(scaling=AUTO, tuning={"mode": "Off"})
+    frozen = spec(scaling=AUTO, tuning={"mode": "Off"}, freezeWindows=[ALWAYS])
     given = seen(spec=asked, target=1)
     assert held_inwards(given, asked, 1) == 1
-    monkeypatch.setattr("paceline_operator.autopilot.timetable.frozen", lambda *_: object())
-    assert held_inwards(given, asked, 1) == 2
-    assert held_inwards(given, spec(**OFF), 1) == 1, "outside of Auto only users order"
+    assert held_inwards(given, frozen, 1) == 2
+    by_hand = spec(**OFF, freezeWindows=[ALWAYS])
+    assert held_inwards(given, by_hand, 1) == 1, "outside of Auto only users order"

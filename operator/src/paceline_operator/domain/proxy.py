@@ -99,9 +99,7 @@ def replicas(live: Mapping[str, Any] | None) -> int | None:
     return REPLICAS if number == REPLICAS and owns(live, "f:spec", "f:replicas") else None
 
 
-def config(
-    name: str, namespace: str, spec: InferenceServiceSpec, domain: str = "cluster.local"
-) -> str:
+def config(name: str, namespace: str, spec: InferenceServiceSpec, domain: str) -> str:
     """HAProxy's configuration for one fleet; its resolver knows no search domains."""
     return _CONFIG.format(
         api=API_PORT,
