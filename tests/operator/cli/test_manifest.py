@@ -72,7 +72,11 @@ def test_other_objects_of_the_file_are_left_out(tmp_path: Path) -> None:
         ({"slos": [{**SLO, "targetMS": 3}]}, "spec.slos.0.targetMS: there is no such field"),
         ({"scaling": {"maxReplica": 3}}, "spec.scaling.maxReplica: there is no such field"),
         ({"engine": {"kvCache": {"size": 3}}}, "spec.engine.kvCache.size: there is no such field"),
-        ({"scaling": {"mode": False}}, "spec.scaling.mode: Input should be 'Off'"),
+        (
+            {"scaling": {"mode": False}},
+            "spec.scaling.mode: Input should be 'Off', 'Recommend' or 'Auto', not false: an On, ",
+        ),
+        ({"model": {"uri": True}}, "spec.model.uri: Input should be a valid string, not true: an"),
         (None, "spec.model.uri: model.uri says where the weights are"),
         (fleet(scaling={"mode": "Auto"}), "spec.scaling.maxReplicas: mode Auto needs maxReplicas"),
         (

@@ -68,7 +68,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, content: bytes | None, 
     if content is not None:
         path.write_bytes(content)
     done = replay(path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith(f"error: {path}")
     assert what in done.stderr

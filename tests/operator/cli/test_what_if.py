@@ -157,10 +157,22 @@ def test_no_number_is_no_scale(desk: Desk, pair: tuple[str, ...]) -> None:
     assert "Invalid value for '--scale'" in done.stderr
 
 
+@pytest.mark.parametrize(("asked", "replicas", "code"), [(True, 1, 1), (True, 3, 0), (False, 1, 0)])
+def test_a_miss_is_an_exit_code_where_it_is_asked_for(
+    desk: Desk, asked: bool, replicas: int, code: int
+) -> None:
+    file = desk.spec("gate.yaml", replicas=replicas)
+    given = ("what-if", "-f", str(file), "--old", NO_OLD, "--trace", str(desk.trace), "--json")
+    done = run(None, *given, "--seeds", "1", *(["--exit-code"] if asked else []))
+    assert (done.returncode, done.stderr) == (code, "")
+    held = [each["held"] for each in json.loads(done.stdout)["new"]["objectives"]]
+    assert all(held) is (replicas == 3)
+
+
 def test_what_is_no_namespace_is_one_line(pair: tuple[str, ...]) -> None:
     series = ("--prometheus", "http://127.0.0.1:1", "--namespace", 'a",pod="b')
     done = run(None, "what-if", *pair, *series)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "is no name of a namespace: write " in done.stderr
     assert done.stderr.count("\n") == 1
 

@@ -17,7 +17,7 @@ from rich.live import Live
 from paceline_operator import nesting
 from paceline_operator.cli import document, status_view
 from paceline_operator.cli.explanation import explain as explained
-from paceline_operator.cli.guard import guarded
+from paceline_operator.cli.guard import UNANSWERED, guarded
 from paceline_operator.cli.replay import replay as replayed
 from paceline_operator.cli.service import Service, connected
 from paceline_operator.cli.watching import looks
@@ -25,6 +25,7 @@ from paceline_operator.cli.what_if_command import what_if
 from paceline_operator.cli.wording import utc_now
 
 UNLIMITED = 10_000
+DIFFERS = 1
 
 app = typer.Typer(
     name="kubectl-paceline",
@@ -68,9 +69,12 @@ def explain(
 def replay(
     file: Annotated[Path, typer.Argument(help="A file of recorded decisions: decisions.jsonl.")],
 ) -> None:
-    """Makes recorded decisions again; exits 1 where one differs by a byte. Needs no cluster."""
+    """Makes recorded decisions again, without a cluster; exits 1 where one differs by a byte.
+
+    What cannot be read exits 2.
+    """
     count, differing = 0, 0
-    with guarded():
+    with guarded(UNANSWERED):
         for said in replayed(file):
             count += 1
             if said is not None:
@@ -78,7 +82,7 @@ def replay(
                 sys.stdout.write(f"{said}\n")
     if differing:
         sys.stdout.write(f"replay: {differing} of {count} decisions differ\n")
-        raise typer.Exit(1)
+        raise typer.Exit(DIFFERS)
     sys.stdout.write(f"replay: ok {count} decisions\n")
 
 

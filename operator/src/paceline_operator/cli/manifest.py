@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from paceline_operator.api.choice import Mode
 from paceline_operator.api.v1alpha1 import API_VERSION, KIND, InferenceServiceSpec
@@ -20,6 +21,7 @@ from paceline_operator.yaml_text import YamlError, documents
 
 ANYWHERE = "/"
 """Which directories of a node may hold models, the installation says."""
+_WORDS = ("enum", "literal_error", "string_type")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ def read_spec(given: Any, where: str) -> InferenceServiceSpec:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(("spec", *(str(part) for part in first["loc"])))
-        raise CliError(f"{where}: {place}: {first['msg']}") from error
+        raise CliError(f"{where}: {place}: {first['msg']}{_yaml_hint(first)}") from error
 
 
 def check_playable(spec: InferenceServiceSpec, where: str) -> None:
@@ -93,6 +95,16 @@ def check_playable(spec: InferenceServiceSpec, where: str) -> None:
             f"{where}: spec.replicas: with 0 replicas nothing is served, so there is nothing to "
             "play"
         )
+
+
+def _yaml_hint(error: ErrorDetails) -> str:
+    """What to do about a word that YAML 1.1 reads as true or false, as `kubectl` does."""
+    if not isinstance(error["input"], bool) or error["type"] not in _WORDS:
+        return ""
+    return (
+        f", not {str(error['input']).lower()}: an On, Off, Yes or No without quotes is read as "
+        'true or false; write it in quotes, as in "Off"'
+    )
 
 
 def _namespace(given: Any, path: Path) -> str | None:

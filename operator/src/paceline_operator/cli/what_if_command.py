@@ -15,13 +15,14 @@ from rich.console import Console
 from paceline_operator.cli import comparison_view, duration, progress
 from paceline_operator.cli.comparison_document import comparison_document
 from paceline_operator.cli.errors import CliError
-from paceline_operator.cli.guard import guarded
+from paceline_operator.cli.guard import UNANSWERED, guarded
 from paceline_operator.cli.what_if import Asked, compare, gather
 from paceline_operator.simulator.what_if.comparison import Comparison
 from paceline_operator.simulator.what_if.engine_facts import Said
 
 DEFAULT_LAST = "24h"
 WIDTH = 160
+MISSED = 1
 _ENGINES = "What is taken of the engines"
 _OUTPUT = "Output"
 
@@ -71,6 +72,14 @@ AsMarkdown = Annotated[
     bool,
     typer.Option("--markdown", rich_help_panel=_OUTPUT, help="Print a pull request's comment."),
 ]
+ExitCode = Annotated[
+    bool,
+    typer.Option(
+        "--exit-code",
+        rich_help_panel=_OUTPUT,
+        help="Exit 1 where the new spec misses an objective.",
+    ),
+]
 
 
 def what_if(  # noqa: PLR0913 - one for each flag
@@ -92,9 +101,13 @@ def what_if(  # noqa: PLR0913 - one for each flag
     seeds: Seeds = 3,
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
+    exit_code: ExitCode = False,
 ) -> None:
-    """Play a load to the old and the new spec: objectives, replica-hours, cost and moves."""
-    with guarded():
+    """Play a load to the old and the new spec: objectives, replica-hours, cost and moves.
+
+    What cannot be played exits 2.
+    """
+    with guarded(UNANSWERED):
         if as_json and as_markdown:
             raise CliError("--json and --markdown exclude each other; name one")
         if (trace is None) == (prometheus is None):
@@ -131,6 +144,8 @@ def what_if(  # noqa: PLR0913 - one for each flag
         with progress.shown() as told:
             comparison = compare(gathered, asked, told)
         _print(comparison, as_json=as_json, as_markdown=as_markdown)
+    if exit_code and comparison.new.missed:
+        raise typer.Exit(MISSED)
 
 
 def _print(comparison: Comparison, *, as_json: bool, as_markdown: bool) -> None:
