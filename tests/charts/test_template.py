@@ -192,6 +192,28 @@ def test_records_have_a_volume_of_their_own(volume: Object, source: Object) -> N
     assert {"name": "recording", **source} in volumes
 
 
+@pytest.mark.parametrize(
+    ("directory", "volume", "replicas", "kind"),
+    [
+        ("/records", {"persistentVolumeClaim": {"claimName": "c"}}, 1, "Recreate"),
+        ("/records", {"persistentVolumeClaim": {"claimName": "c"}}, 2, "RollingUpdate"),
+        ("/records", {"nfs": {"server": "s", "path": "/p"}}, 1, "RollingUpdate"),
+        ("/records", {}, 1, "RollingUpdate"),
+        ("", {"persistentVolumeClaim": {"claimName": "c"}}, 1, "RollingUpdate"),
+    ],
+)
+def test_a_claim_is_let_go_before_it_is_mounted_again(
+    directory: str, volume: Object, replicas: int, kind: str
+) -> None:
+    values = {
+        "recording": {"directory": directory, "maxMegabytes": 8, "volume": volume},
+        "operator": {"replicas": replicas},
+    }
+    strategy = template(values).only("Deployment")["spec"]["strategy"]
+    rolled = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    assert strategy == {"type": kind, **(rolled if kind == "RollingUpdate" else {})}
+
+
 def test_nothing_is_recorded_by_default(plain: Rendered) -> None:
     assert "recording" not in {m["name"] for m in plain.container["volumeMounts"]}
     assert Settings.model_validate(plain.settings).recording.directory == ""
