@@ -136,7 +136,38 @@ def test_does_not_count_what_people_order() -> None:
 
 
 def test_what_a_clock_that_was_ahead_has_left_counts_from_now_on() -> None:
-    assert load({KEY: [[5000.0, 3]]}, A, 1000.0) == (Change(time_s=1000.0, service=A, replicas=3),)
+    (found,) = load({KEY: [[5000.0, 3]]}, A, 1000.0)
+    assert (found.time_s, found.service, found.replicas) == (1000.0, A, 3)
+
+
+@pytest.mark.behaviour(
+    "what a status remembers is counted once, however often and whenever it is read",
+    report="changes left by a clock that was ahead were counted at take-over and again in the "
+    "first pass",
+)
+@given(
+    made_ago_s=st.lists(
+        st.tuples(st.floats(-9e3, 59.0), st.integers(0, 5)), max_size=6, unique_by=lambda c: c[0]
+    ),
+    pauses_s=st.lists(st.floats(0.0, 9.0), min_size=1, max_size=6),
+)
+def test_what_is_loaded_again_is_counted_once(
+    made_ago_s: list[tuple[float, int]], pauses_s: list[float]
+) -> None:
+    stored: list[list[float]] = [[NOW - ago_s, replicas] for ago_s, replicas in made_ago_s]
+    now_s, known = NOW, joined((), load({KEY: stored}, A, NOW))
+    assert sum(each.replicas for each in known) == sum(replicas for _, replicas in made_ago_s)
+    once = known
+    for pause_s in pauses_s:
+        now_s += pause_s
+        known = joined(known, load({KEY: stored}, A, now_s))
+        stored = dump(known, A)
+        assert known == once
+
+
+def test_what_a_process_made_itself_is_known_as_its_status_has_it() -> None:
+    known = (Change(time_s=1000.04, service=A, replicas=3),)
+    assert joined(known, load({KEY: dump(known, A)}, A, 1001.0)) == known
 
 
 def test_is_remembered_over_a_restart() -> None:
@@ -146,6 +177,7 @@ def test_is_remembered_over_a_restart() -> None:
 
 def test_a_damaged_memory_is_none() -> None:
     assert load({KEY: [["x"]]}, A, 0.0) == ()
+    assert load({KEY: [["nan", 3]]}, A, 0.0) == ()
     assert load({KEY: 3}, A, 0.0) == ()
     assert load(None, A, 0.0) == ()
 

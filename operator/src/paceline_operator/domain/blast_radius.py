@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 from paceline_operator.autopilot.decision import Decision, Knob, Tick
@@ -18,6 +19,7 @@ from paceline_operator.autopilot.restraint import ORDERED
 
 WINDOW_S = 60.0
 PATIENT_SHARE = 0.5
+STORED_DIGITS = 1
 KEY = "changes"
 """Key in a status' memory: what was changed in the last minute, for the next process."""
 
@@ -37,11 +39,25 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One move that was decided: of which service, and of how many replicas (0: live knobs)."""
+    """One move that was decided: of which service, and of how many replicas (0: live knobs).
+
+    Attributes:
+        time_s: When it counts from.
+        service: Whose it is.
+        replicas: How many are added or given back.
+        stored_s: Its time as a status has it, where a clock that was ahead wrote a later one.
+    """
 
     time_s: float
     service: tuple[str, str]
     replicas: int = 0
+    stored_s: float | None = None
+
+    @property
+    def identity(self) -> tuple[float, tuple[str, str], int]:
+        """The same of a change and of what any status, read at any time, remembers of it."""
+        written_s = self.time_s if self.stored_s is None else self.stored_s
+        return round(written_s, STORED_DIGITS), self.service, self.replicas
 
 
 def recent(changes: Iterable[Change], now_s: float) -> tuple[Change, ...]:
@@ -124,12 +140,14 @@ def _size(decision: Decision) -> int:
 
 def joined(changes: tuple[Change, ...], stored: Iterable[Change]) -> tuple[Change, ...]:
     """With those that are not known yet."""
-    return (*changes, *(each for each in stored if each not in changes))
+    known = {each.identity for each in changes}
+    return (*changes, *(each for each in stored if each.identity not in known))
 
 
 def dump(changes: Iterable[Change], service: tuple[str, str]) -> list[list[float]]:
     """One service's changes as JSON values."""
-    return [[round(c.time_s, 1), c.replicas] for c in changes if c.service == service]
+    own = (each.identity for each in changes if each.service == service)
+    return [[stored_s, replicas] for stored_s, _, replicas in own]
 
 
 def load(
@@ -140,12 +158,20 @@ def load(
     Args:
         stored: The status' memory.
         service: Whose status it is.
-        now_s: Now: later ones, as a clock that was ahead has left them, are taken for made now.
+        now_s: Now: later ones, as a clock that was ahead has left them, count from now on.
     """
     try:
         return tuple(
-            Change(time_s=min(now_s, float(time_s)), service=service, replicas=int(replicas))
+            _loaded(float(time_s), int(replicas), service, now_s)
             for time_s, replicas in (stored or {}).get(KEY) or ()
         )
     except (AttributeError, TypeError, ValueError, OverflowError):
         return ()
+
+
+def _loaded(stored_s: float, replicas: int, service: tuple[str, str], now_s: float) -> Change:
+    if not isfinite(stored_s):
+        raise ValueError(f"a change at {stored_s}")
+    if stored_s <= now_s:
+        return Change(time_s=stored_s, service=service, replicas=replicas)
+    return Change(time_s=now_s, service=service, replicas=replicas, stored_s=stored_s)
