@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -57,6 +58,7 @@ class FailingApi(KubeClient):
         self.failures: dict[str, KubeError] = {}
         self.statuses: list[dict[str, Any]] = []
         self.writes: list[str] = []
+        self.told: list[str] = []
         self._version = 10
 
     @override
@@ -77,6 +79,8 @@ class FailingApi(KubeClient):
         if path.endswith("/status"):
             made["status"] = body[1]["value"]
             self.statuses.append(made["status"])
+        if path.endswith("/events"):
+            self.told.append(made["reason"])
         known = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1}
         metadata = {**known, **made.get("metadata", {})}
         return {**made, "metadata": {**metadata, "resourceVersion": str(self._version)}}
@@ -171,19 +175,37 @@ def changing(**fields: Any) -> Observed:
     return seen(**{**given, **fields})
 
 
+def counted(ctx: Context) -> float:
+    """How often a person's number of replicas was counted."""
+    (family,) = ctx.instruments.decisions.collect()
+    found = (s for s in family.samples if s.name.endswith("_total"))
+    return sum(s.value for s in found if s.labels["reason"] == "ManualValue")
+
+
+@pytest.mark.behaviour(
+    "what is done of a pass that failed is told and counted, once",
+    report="replicas that were ordered before another write failed came without an event",
+)
+@pytest.mark.parametrize("error", [UnavailableError("away"), ForbiddenError("may not patch pods")])
 async def test_replicas_that_were_ordered_are_known_where_the_rest_then_fails(
-    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi, error: KubeError
 ) -> None:
     """Else they are not told of, not counted, and ordered again sooner than they may be."""
     marked = replace(A, draining_since_s=NOW_S - 900)
     gathers(monkeypatch, ctx, changing(pods=(marked, B)))
-    api.failures = {"pods/" + A.name: UnavailableError("away")}
-    with pytest.raises(UnavailableError):
+    api.failures = {"pods/" + A.name: error}
+    with suppress(UnavailableError):
         await passes.tick(ctx, KEY)
     session = ctx.session(KEY)
     assert "scale" in api.writes
     assert session.target == 3
-    assert [each.after for each in session.unpublished if each.knob is Knob.REPLICAS] == [3]
+    assert session.last_tick is not None
+    assert [each.after for each in session.last_tick.decisions if each.knob is Knob.REPLICAS] == [3]
+    assert (api.told.count("ManualValue"), counted(ctx)) == (1, 1)
+    api.failures = {}
+    await passes.tick(ctx, KEY)
+    said = [each["reason"] for each in api.statuses[-1]["decisions"]]
+    assert (said, api.told.count("ManualValue"), counted(ctx)) == (["ManualValue"], 1, 1)
 
 
 async def test_what_was_announced_is_kept_where_the_scale_then_fails(

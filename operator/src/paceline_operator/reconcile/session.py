@@ -70,6 +70,7 @@ class Session:
         own: The object as this pass itself wrote it, None before it did.
         is_announced: Whether this pass has written a new revision, which engines may run with.
         is_ordered: Whether it has written other replicas.
+        is_told: Whether it has told of what it decided.
         expected_gone: UID -> name of pods that a scale-in should remove.
         strays: UID of a pod that somebody else drained -> its name, and when that was last seen.
         strays_told_s: When an event last told of one.
@@ -113,6 +114,7 @@ class Session:
     own: Object | None = None
     is_announced: bool = False
     is_ordered: bool = False
+    is_told: bool = False
     expected_gone: dict[str, str] = field(default_factory=dict)
     strays: dict[str, tuple[str, float]] = field(default_factory=dict)
     strays_told_s: float = NEVER
@@ -127,6 +129,10 @@ class Session:
     def stands(self) -> bool:
         """Whether a part of what this pass decided is done: it holds, also if the rest fails."""
         return self.is_announced or self.is_ordered
+
+    def begin_pass(self) -> None:
+        """Forget what the last pass has done."""
+        self.own, self.is_announced, self.is_ordered, self.is_told = None, False, False, False
 
     def wait(self, incarnation: str, now_s: float) -> None:
         """Leave a pod that did not take live values alone for a while, longer each time."""

@@ -69,7 +69,7 @@ async def tick(ctx: Context, key: Key) -> float | None:
         KubeError: Any other failure of the API.
     """
     session = ctx.session(key)
-    session.own, session.is_announced, session.is_ordered = None, False, False
+    session.begin_pass()
     seen = await gather(ctx, key)
     if seen is None:
         ctx.forget(key)
@@ -90,7 +90,8 @@ async def tick(ctx: Context, key: Key) -> float | None:
         # A defect too: each try of the same move would be counted anew.
         _uncount(ctx, session, key, seen.now_s)
         if session.is_ordered:
-            _remember(session, seen, plan)  # it is done: what follows must know when, and tell
+            _remember(session, seen, plan)  # it is done: what follows must know when
+        await _tell_what_stands(ctx, session, seen, plan)
         raise
     _remember(session, seen, plan)
     await _publish(ctx, session, seen, plan)
@@ -106,6 +107,7 @@ async def _carried_out(ctx: Context, session: Session, seen: Observed, plan: Pla
         # Trying again does not help until a person acts: that belongs into the status.
         plan = discarded(seen, plan, _refusal(error), stands=session.stands)
         await _hold_as_allowed(ctx, session, seen, plan)
+        await _tell_what_stands(ctx, session, seen, plan)
     return plan
 
 
@@ -159,7 +161,7 @@ async def _execute(ctx: Context, session: Session, seen: Observed, plan: Plan) -
             seen.namespace, seen.name, taken, len(plan.pushes), plan.agreed.revision,
         )  # fmt: skip
     await replica_moves.carry_out(ctx, session, seen, plan.moves)
-    await _tell(ctx, seen, plan)
+    await _tell(ctx, session, seen, plan)
     await _tell_refusal(ctx, seen, seen.missing_right)
 
 
@@ -254,7 +256,14 @@ def _pin(session: Session, seen: Observed) -> pinned.Pinned:
     return seen.pinned if session.pinned is None else session.pinned
 
 
-async def _tell(ctx: Context, seen: Observed, plan: Plan) -> None:
+async def _tell_what_stands(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
+    """Tell of a decision that holds though its pass failed: the next one does not make it again."""
+    if session.stands and not session.is_told:
+        await _tell(ctx, session, seen, plan)
+
+
+async def _tell(ctx: Context, session: Session, seen: Observed, plan: Plan) -> None:
+    session.is_told = True
     if plan.adopted is not None:
         text = f"{plan.adopted.manager} set replicas to {plan.target}: adopted for one cool-down"
         await ctx.events.tell(dict(seen.service), Note("ForeignWrite", "Adopt", text))
