@@ -203,6 +203,8 @@ async def test_replicas_that_were_ordered_are_known_where_the_rest_then_fails(
     assert [each.after for each in session.last_tick.decisions if each.knob is Knob.REPLICAS] == [3]
     assert (api.told.count("ManualValue"), counted(ctx)) == (1, 1)
     api.failures = {}
+    stored = InferenceServiceStatus.model_validate(api.statuses[-1])
+    gathers(monkeypatch, ctx, changing(pods=(marked, B), status=stored))
     await passes.tick(ctx, KEY)
     said = [each["reason"] for each in api.statuses[-1]["decisions"]]
     assert (said, api.told.count("ManualValue"), counted(ctx)) == (["ManualValue"], 1, 1)
