@@ -181,3 +181,35 @@ def test_the_least_that_an_engine_takes_is_agreed_and_stays() -> None:
     assert agreed_of(settled) == (first, False)
     back, _ = agreed_of(seen(spec=asked, status=status(first)))
     assert back.knobs.max_num_running_seqs == 64, "once that engine is gone"
+
+
+@pytest.mark.behaviour(
+    "a pod that misses a probe, or is not heard for a while, changes no live value",
+    report="each missed probe of the only pod cost two revisions",
+)
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_what_an_engine_takes_is_agreed_also_while_it_does_not_serve(*, is_heard: bool) -> None:
+    asked = spec(scaling={"mode": "Off"}, replicas=1)
+    least = replace(REPORT, running_seqs=32, running_ceiling=32)
+    first, _ = agreed_of(seen(spec=asked, pods=(A,), reports={A.uid: least}))
+    assert first.knobs.max_num_running_seqs == 32
+    settled = replace(least, revision=first.revision)
+    for is_ready in (False, True, False, True):
+        reports = {A.uid: settled} if is_ready or is_heard else {}
+        pods = (replace(A, ready=is_ready),)
+        observed = seen(spec=asked, pods=pods, reports=reports, status=status(first))
+        assert agreed_of(observed) == (first, False)
+
+
+@pytest.mark.parametrize(("most", "agreed_then", "once_heard"), [(16, 16, 16), (128, 64, 128)])
+def test_while_no_engine_has_said_what_it_takes_the_cap_only_falls(
+    most: int, agreed_then: int, once_heard: int
+) -> None:
+    engine = {"device": {"type": "Simulated"}, "maxNumSeqs": most}
+    asked = spec(scaling={"mode": "Off"}, replicas=1, engine=engine)
+    stored = status(tunables.initial(spec(**OFF)))
+    unheard, _ = agreed_of(seen(spec=asked, pods=(A,), reports={}, status=stored))
+    assert unheard.knobs.max_num_running_seqs == agreed_then
+    told = replace(REPORT, running_ceiling=most)
+    heard, _ = agreed_of(seen(spec=asked, pods=(A,), reports={A.uid: told}, status=status(unheard)))
+    assert heard.knobs.max_num_running_seqs == once_heard

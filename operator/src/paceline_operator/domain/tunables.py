@@ -117,6 +117,10 @@ def fitted(
 ) -> Knobs:
     """Agreed values in terms of what the spec allows now, lowered or raised since.
 
+    While no engine has said what it takes, the running cap is only ever lowered: one that went up
+    then would come down again with the first report. A spec that is raised meanwhile has its
+    effect with that report.
+
     Args:
         knobs: Values agreed so far.
         spec: What the user asks for.
@@ -126,7 +130,7 @@ def fitted(
     policy = policy_from_spec(spec)
     if policy.tuning_mode is Mode.OFF:
         return initial_tunables(policy)
-    seqs = min(policy.max_num_seqs, seqs_ceiling or policy.max_num_seqs)
+    seqs = min(policy.max_num_seqs, seqs_ceiling or knobs.max_num_running_seqs)
     if squeezed:
         seqs = min(seqs, knobs.max_num_running_seqs)
     floor = budget_floor(seqs, policy.budget_step)

@@ -106,9 +106,13 @@ def agree(
 
 
 def _seqs_ceiling(seen: Observed) -> int | None:
-    """As the autopilot sees it: of the pods that serve, what the least of them allows."""
-    serving = (pod.uid for pod in seen.pods if pod.serving)
-    found = (seen.reports[uid].running_ceiling for uid in serving if uid in seen.reports)
+    """What the least of the live pods allows, None while none has said.
+
+    Also of those that do not serve now: what an engine takes is fixed at its start, and a pod that
+    misses a probe comes back with it.
+    """
+    live = (pod.uid for pod in seen.pods if pod.live)
+    found = (seen.reports[uid].running_ceiling for uid in live if uid in seen.reports)
     return min(found, default=None)
 
 
