@@ -120,14 +120,15 @@ def _objectives(slos: tuple[Slo, ...]) -> tuple[Objective, ...]:
             metric=choice.SloMetric(each.metric.value),
             target_ms=each.target_ms,
             tier=choice.Tier(each.tier),
+            percentile=each.percentile,
         )
         for each in slos
     )
 
 
-def _slo(metric: SloMetric, target_ms: int, tier: str = "interactive") -> Slo:
+def _slo(metric: SloMetric, target_ms: int, tier: str = "interactive", percentile: int = 95) -> Slo:
     return Slo(name=f"{metric}-{tier}-{target_ms}", metric=metric, target_ms=target_ms,
-               percentile=95, tier=tier)  # fmt: skip
+               percentile=percentile, tier=tier)  # fmt: skip
 
 
 FIRST = (_slo(SloMetric.TTFT, 400), _slo(SloMetric.TTFT, 50), _slo(SloMetric.ITL, 10))
@@ -137,6 +138,8 @@ OBJECTIVES = (
     (*FIRST, _slo(SloMetric.TTFT, 200, "batch")),
     (_slo(SloMetric.TTFT, 50, "batch"),),
     (_slo(SloMetric.ITL, 10),),
+    (_slo(SloMetric.TTFT, 400), _slo(SloMetric.TTFT, 50, percentile=50)),
+    (_slo(SloMetric.TTFT, 60), _slo(SloMetric.TTFT, 15, percentile=99), _slo(SloMetric.TTFT, 5)),
 )
 
 

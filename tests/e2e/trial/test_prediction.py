@@ -23,7 +23,7 @@ def test_an_engine_is_made_as_the_spec_says() -> None:
     assert config.kv_capacity_tokens <= profile.kv_capacity_tokens
     assert (config.max_num_batched_tokens, config.initial_batched_tokens) == (1024, 128)
     assert (config.max_num_seqs, config.max_model_len) == (16, 4096)
-    assert config.queue_limits_s == (2.0, None)
+    assert config.queue_limits_s == ((2.0,), ())
     assert (found.initial_replicas, found.cold_start_s, found.drain_s) == (2, 13.0, 60.0)
     assert found.routing.kind is RoutingKind.LEAST_CONNECTIONS
 

@@ -76,7 +76,7 @@ class Burst:
         self.admission = Admission(
             10**6,
             10**9,
-            queue_limit=lambda _: limit_s,
+            queue_limit=lambda *_: limit_s,
             first_rate=self.rate,
             clock=lambda: self.now_s,
         )

@@ -17,9 +17,9 @@ from paceline_engine.server.slo import SloBoard
 from paceline_engine.server.ticket import Ask
 
 
-def slo(metric: SloMetric, target_ms: int, tier: str = "interactive") -> Slo:
+def slo(metric: SloMetric, target_ms: int, tier: str = "interactive", percentile: int = 95) -> Slo:
     return Slo(name=f"{metric}-{target_ms}", metric=metric, target_ms=target_ms,
-               percentile=95, tier=tier)  # fmt: skip
+               percentile=percentile, tier=tier)  # fmt: skip
 
 
 def board(*slos: Slo) -> SloBoard:
@@ -42,8 +42,8 @@ def test_a_wrong_word_is_told_all_right_ones() -> None:
 
 def test_seconds_are_less_for_the_batch_tier() -> None:
     limit = queue_limit(10.0, board(slo(SloMetric.TTFT, 500)))
-    assert (limit(Tier.INTERACTIVE), limit(Tier.BATCH)) == (10.0, 8.0)
-    assert queue_limit(None, board())(Tier.INTERACTIVE) is None
+    assert (limit(Tier.INTERACTIVE, None), limit(Tier.BATCH, None)) == (10.0, 8.0)
+    assert queue_limit(None, board())(Tier.INTERACTIVE, None) is None
 
 
 def test_objectives_give_each_tier_its_strictest_first_token() -> None:
@@ -54,15 +54,34 @@ def test_objectives_give_each_tier_its_strictest_first_token() -> None:
         slo(SloMetric.TTFT, 60_000, tier="batch"),
     )
     limit = queue_limit(QueueRule.SLO, seen)
-    assert (limit(Tier.INTERACTIVE), limit(Tier.BATCH)) == (0.5, 60.0)
+    assert (limit(Tier.INTERACTIVE, None), limit(Tier.BATCH, None)) == (0.5, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("objectives", "prompt_s", "limit_s"),
+    [
+        (((95, 4000), (50, 900)), 0.1, 4.0),  # a median is no reason to refuse anybody
+        (((50, 900), (75, 1500)), 0.1, 0.9),
+        (((90, 4000), (99, 100)), 0.2, 4.0),  # its own prompt misses the other
+        (((90, 4000), (99, 100)), 0.1, 0.1),
+        (((90, 4000), (99, 100)), None, 0.1),
+        (((95, 100), (50, 900)), 0.2, 0.9),
+        (((95, 4000), (99, 8000)), 9.0, 4.0),
+    ],
+)
+def test_of_several_objectives_the_strictest_that_the_call_can_meet_counts(
+    objectives: tuple[tuple[int, int], ...], prompt_s: float | None, limit_s: float
+) -> None:
+    given = board(*(slo(SloMetric.TTFT, ms, percentile=share) for share, ms in objectives))
+    assert queue_limit(QueueRule.SLO, given)(Tier.INTERACTIVE, prompt_s) == limit_s
 
 
 def test_without_an_objective_anyone_may_wait_and_a_new_one_holds_at_once() -> None:
     seen = board()
     limit = queue_limit(QueueRule.SLO, seen)
-    assert limit(Tier.INTERACTIVE) is None
+    assert limit(Tier.INTERACTIVE, None) is None
     seen.replace((slo(SloMetric.TTFT, 1500),))
-    assert (limit(Tier.INTERACTIVE), limit(Tier.BATCH)) == (1.5, None)
+    assert (limit(Tier.INTERACTIVE, None), limit(Tier.BATCH, None)) == (1.5, None)
 
 
 @pytest.mark.behaviour(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paceline_operator.api.v1alpha1 import Mode
+from paceline_operator.api.v1alpha1 import Mode, SloMetric
 from paceline_operator.autopilot import knob_loop
 from paceline_operator.autopilot.decision import Action, Reason, SetTunables
 from paceline_operator.autopilot.fleet import (
@@ -47,6 +47,7 @@ from paceline_operator.autopilot.window import (
 )
 from tests.operator.autopilot.build import ITL, TTFT, auto, fleet, moments, pod, window
 from tests.operator.autopilot.test_pace import uids, watched
+from tests.operator.autopilot.test_situation import objective, wanting
 
 NOW_S, BEGUN_S, TRIED = 2000.0, 1980.0, 640
 TRIAL = Trial(uid="uid-1", budget=TRIED)
@@ -124,6 +125,22 @@ def test_one_whose_steps_are_too_long_is_taken_back_and_remembered(tried: PodSha
     assert (move.reason, move.action) == (Reason.CANARY_ROLLED_BACK, Action.LOWER)
     assert move.tunables == Tunables(max_num_batched_tokens=512, max_num_running_seqs=64)
     assert (move.trial, move.memory and move.memory.failed_budget) == (None, TRIED)
+
+
+def test_a_trial_is_not_judged_by_an_objective_that_nothing_meets() -> None:
+    objectives = hopeless, other = (
+        objective(SloMetric.ITL, 5, 90),
+        objective(SloMetric.ITL, 100, 95),
+    )
+    missed = {slo_key(hopeless.name, "ITL", 5): SloCounts(0.0, 100.0),
+              slo_key(other.name, "ITL", 100): SloCounts(100.0, 0.0)}  # fmt: skip
+    known = replace(LEARNED, decode_fit=wanting(*objectives).memory.decode_fit)
+    s = situation(replace(SOUND, slo=missed), CONTROL, memory=known)
+    s = replace(s, policy=replace(s.policy, objectives=objectives))
+    assert s.itl_objectives == (other,)
+    assert judged(s).reason is Reason.CANARY_HELD
+    alone = replace(s, policy=replace(s.policy, objectives=(hopeless,)))
+    assert judged(alone).reason is Reason.CANARY_ROLLED_BACK
 
 
 def test_full_steps_are_told_from_the_sums_over_all_steps() -> None:

@@ -16,15 +16,18 @@ from tests.operator.simulator.fleets import ITL, TTFT, engine, poisson, run
 
 BATCH = Objective(name="b", metric=SloMetric.TTFT, target_ms=60_000, tier=Tier.BATCH)
 STRICT = Objective(name="strict", metric=SloMetric.TTFT, target_ms=250)
+MEDIAN = Objective(name="median", metric=SloMetric.TTFT, target_ms=100, percentile=50)
+HOPELESS = Objective(name="hopeless", metric=SloMetric.TTFT, target_ms=1, percentile=99)
 
 
 @pytest.mark.parametrize(
     ("objectives", "limits"),
     [
-        ((), (None, None)),
-        ((ITL,), (None, None)),
-        ((TTFT, ITL), (1.0, None)),
-        ((TTFT, STRICT, BATCH), (0.25, 60.0)),
+        ((), ((), ())),
+        ((ITL,), ((), ())),
+        ((TTFT, ITL), ((1.0,), ())),
+        ((TTFT, STRICT, BATCH), ((0.25, 1.0), (60.0,))),
+        ((TTFT, MEDIAN, STRICT), ((0.25, 1.0, 0.1), ())),
     ],
 )
 def test_limits(objectives: tuple[Objective, ...], limits: QueueLimits) -> None:
@@ -47,6 +50,20 @@ def test_in_one_queue_all_are_late_and_with_a_limit_who_is_let_in_is_on_time() -
     assert attainment(offered(36.0, limits)) > 0.9
     assert attainment(offered(48.0, None)) < 0.1
     assert attainment(offered(48.0, limits)) > 0.6
+
+
+@pytest.mark.parametrize("other", [MEDIAN, HOPELESS])
+def test_nobody_is_refused_for_an_objective_that_is_not_gone_by(other: Objective) -> None:
+    """A median, and what each prompt by itself is too long for, at a load with little room."""
+
+    def refused(*objectives: Objective) -> int:
+        limits = by_objectives(objectives)
+        load = poisson(32.0, 60.0, output=20)
+        result = run(load, engine=engine(queue_limits_s=limits), objectives=(TTFT,))
+        return sum(not each.completed for each in result.outcomes)
+
+    assert refused(TTFT, other) == refused(TTFT)
+    assert refused(other) > refused(TTFT)
 
 
 def test_the_batch_tier_is_not_held_to_the_objective_of_the_other() -> None:

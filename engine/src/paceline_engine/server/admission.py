@@ -186,7 +186,7 @@ class Admission:
         self.check_requests(needs.requests, tier)
         self._check_tokens([ask.prompt_tokens for ask in asks], tier)
         self._check_kv(needs.kv_tokens, tier, is_limited=all(ask.is_limited for ask in asks))
-        self._check_queue(tier)
+        self._check_queue(max(ask.prompt_tokens for ask in asks), tier)
 
     def _check_shares(self, needs: _Needs, tier: Tier, tenant: str) -> None:
         now_s = self._clock()
@@ -209,8 +209,8 @@ class Admission:
         if self.kv_tokens:
             self._kv.check_now(tokens, tier, self._clock())
 
-    def _check_queue(self, tier: Tier) -> None:
-        limit_s = None if self._queue_limit is None else self._queue_limit(tier)
+    def _check_queue(self, prompt_tokens: int, tier: Tier) -> None:
+        limit_s = self._longest_wait_s(prompt_tokens, tier)
         wait_s = None if limit_s is None else self.projected_queue_s(tier)
         if limit_s is None or wait_s is None or wait_s <= limit_s:
             return
@@ -220,3 +220,9 @@ class Admission:
             code="queue_delay",
             retry_after_s=retry_after_s(wait_s - limit_s, per_second=1.0),
         )
+
+    def _longest_wait_s(self, prompt_tokens: int, tier: Tier) -> float | None:
+        if self._queue_limit is None:
+            return None
+        rate = None if self._first_rate is None else self._first_rate.per_second()
+        return self._queue_limit(tier, prompt_tokens / rate if rate else None)

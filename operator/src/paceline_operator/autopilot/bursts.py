@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot.error_budget import HOUR_S, burn, seen_s
 from paceline_operator.autopilot.memory import Bursts, Memory
 from paceline_operator.autopilot.situation import Situation
@@ -70,5 +69,5 @@ def _is_spent(s: Situation) -> bool:
     return any(
         seen_s(each, s.memory, s.now_s, HOUR_S) >= TOLD_S
         and (burn(each, s.memory, s.now_s, HOUR_S) or 0.0) > 1.0
-        for each in s.policy.of_metric(SloMetric.TTFT, SloMetric.E2E)
+        for each in (*s.ttft_objectives, *s.e2e_objectives)
     )

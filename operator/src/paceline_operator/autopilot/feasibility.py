@@ -107,8 +107,8 @@ def _ttft_problem(s: Situation) -> str | None:
 
 
 def _e2e_problem(s: Situation) -> str | None:
-    target = s.e2e_target_ms
-    if target is None or not s.e2e_hopeless:
+    target = min((float(each.target_ms) for each in s.e2e_hopeless), default=None)
+    if target is None:
         return None
     tokens, each_ms = s.plant.workload.output_mean, s.plant.decode_ms(1.0)
     return (

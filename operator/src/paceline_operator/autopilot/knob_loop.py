@@ -125,8 +125,9 @@ def _trimmed(s: Situation, *, is_free: bool) -> Memory:
         return memory
     errors = [
         objective.share - found.attainment
-        for objective in s.policy.of_metric(SloMetric.ITL)
-        if (found := measure(objective, window)).attainment is not None
+        for objective in s.itl_objectives
+        if objective.metric is SloMetric.ITL
+        and (found := measure(objective, window)).attainment is not None
         and found.samples >= _ENOUGH_STEPS
     ]
     if not errors:

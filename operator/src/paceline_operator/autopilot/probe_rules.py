@@ -63,7 +63,7 @@ def _may(s: Situation) -> bool:
     return (
         is_calm
         and full >= LEAST_FULL_STEPS
-        and all(measure(goal, s.since_change).met for goal in s.policy.steering)
+        and all(measure(goal, s.since_change).met for goal in s.steering)
     )
 
 

@@ -154,9 +154,8 @@ def _measured(s: Situation, *metrics: SloMetric) -> list[tuple[Objective, SloMea
 
 
 def _of(s: Situation, *metrics: SloMetric) -> tuple[Objective, ...]:
-    """Objectives on some metrics, of first tokens those that more replicas can help."""
-    others = s.policy.of_metric(*(each for each in metrics if each is not SloMetric.TTFT))
-    return (*(s.ttft_objectives if SloMetric.TTFT in metrics else ()), *others)
+    """Objectives on some metrics that more replicas can help."""
+    return tuple(objective for objective in s.steering if objective.metric in metrics)
 
 
 def _budget_exhausted(s: Situation) -> bool:

@@ -30,7 +30,7 @@ def forbidden_in(s: Situation) -> tuple[Reason, str] | None:
 
 def _open(s: Situation) -> bool:
     """Whether an objective holds only if samples lie well between the edges of a histogram."""
-    found = (measure(each, s.since_change) for each in s.policy.steering)
+    found = (measure(each, s.since_change) for each in s.steering)
     return any(
         each.edges_ms is not None and each.low is not None and each.low < each.percentile / 100
         for each in found

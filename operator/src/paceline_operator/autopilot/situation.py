@@ -130,6 +130,11 @@ class Situation:
             return found
         return tuple(o for o in found if self.alone_ms(o) <= o.target_ms) or found
 
+    @cached_property
+    def steering(self) -> tuple[Objective, ...]:
+        """Objectives that the loops go by: of those of the policy the ones that can be met."""
+        return (*self.ttft_objectives, *self.itl_objectives, *self.e2e_objectives)
+
     def alone_ms(self, objective: Objective) -> float:
         """First token of the longest prompt that an objective is about, on an idle replica."""
         terms = self._terms(self.settled_budget)
@@ -161,12 +166,8 @@ class Situation:
     @cached_property
     def unpaced(self) -> tuple[PodObservation, ...]:
         """Pods that serve and keep another step time than was agreed, or none."""
-        wanted_ms = self.knobs.step_time_target_ms
-        reports = ((pod, pod.tunables) for pod in self.fleet.serving)
-        return tuple(
-            pod for pod, report in reports
-            if report is not None and report.step_time_target_ms != wanted_ms
-        )  # fmt: skip
+        wanted_ms, pods = self.knobs.step_time_target_ms, self.fleet.serving
+        return tuple(p for p in pods if p.tunables and p.tunables.step_time_target_ms != wanted_ms)
 
     @cached_property
     def cap(self) -> int | None:
@@ -256,7 +257,7 @@ class Situation:
     @cached_property
     def ttft_violated(self) -> bool:
         """Whether requests since the last live move or new pod prove the same."""
-        return self._is_late(self.policy.of_metric(SloMetric.TTFT, SloMetric.E2E))
+        return self._is_late((*self.ttft_objectives, *self.e2e_objectives))
 
     def _is_late(self, objectives: tuple[Objective, ...]) -> bool:
         shorter = min(self.since_change, self.since_capacity, key=lambda w: w.length_s)
@@ -344,27 +345,26 @@ class Situation:
         """What is late although an idle replica would give it in time: first tokens, answers."""
         is_first_late = self.attainable[0] is not None and self._is_late(self.ttft_objectives)
         found = [SloMetric.TTFT] if is_first_late else []
-        if not self.e2e_hopeless and self._is_late(self.policy.of_metric(SloMetric.E2E)):
+        if self._is_late(self.e2e_objectives):
             found.append(SloMetric.E2E)
         return tuple(found)
 
     @cached_property
-    def e2e_target_ms(self) -> float | None:
-        """Strictest target on whole answers, those on their tail first."""
-        return strictest_ms(self.policy.of_metric(SloMetric.E2E))
+    def e2e_objectives(self) -> tuple[Objective, ...]:
+        """Objectives on whole answers that are not hopeless."""
+        return tuple(o for o in self.policy.of_metric(SloMetric.E2E) if o not in self.e2e_hopeless)
 
     @cached_property
-    def e2e_hopeless(self) -> bool:
-        """Whether answers are late, and a mean one alone takes longer than nearly all may.
+    def e2e_hopeless(self) -> tuple[Objective, ...]:
+        """Those that are missed where a mean answer alone takes longer than nearly all may.
 
         Of a median that would prove nothing: half of the answers are shorter.
         """
-        found = self.policy.of_metric(SloMetric.E2E)
-        target_ms, share = self.e2e_target_ms, binding_share(found)
-        is_known = self.decoding_known and self.plant.workload.answers >= ENOUGH_SAMPLES
-        if target_ms is None or share < TAIL / 100 or not is_known:
-            return False
-        return alone_e2e_ms(self.plant) > target_ms and self._is_late(found)
+        if not self.decoding_known or self.plant.workload.answers < ENOUGH_SAMPLES:
+            return ()
+        alone_ms = alone_e2e_ms(self.plant)
+        tail = (o for o in self.policy.of_metric(SloMetric.E2E) if o.percentile >= TAIL)
+        return tuple(o for o in tail if o.target_ms < alone_ms and self._is_late((o,)))
 
     @cached_property
     def decoding_known(self) -> bool:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 
-from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot import phrases
-from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.decision import Knob, Reason
 from paceline_operator.autopilot.fleet import DataClass, PodObservation, Trial
 from paceline_operator.autopilot.knob_moves import budget_move
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move
+from paceline_operator.autopilot.objectives import is_missed
 from paceline_operator.autopilot.pace import predicted_s, prompts
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.window import PodShare, Window, total_shares
@@ -121,12 +120,12 @@ def _verdict(s: Situation, trial: Trial, share: PodShare) -> tuple[Verdict, floa
         return Verdict.POD_GONE, 0.0
     rest = (part for uid, part in _window(s).pods.items() if uid not in {trial.uid, *s.sick})
     took_ms = full_step_ms(s, trial.budget, share, total_shares(rest))
-    is_missed, is_over = _breaks_itl(s, share), s.now_s - s.memory.trial_at_s >= LONGEST_S
+    breaks_itl, is_over = _breaks_itl(s, share), s.now_s - s.memory.trial_at_s >= LONGEST_S
     if trial.probes:
-        if is_missed or s.ttft_violated:
+        if breaks_itl or s.ttft_violated:
             return Verdict.STOPPED, took_ms
         return (Verdict.LEARNED if is_over else Verdict.OPEN), took_ms
-    if is_missed:
+    if breaks_itl:
         return Verdict.FAILED, took_ms
     if share.at_budget >= LEAST_FULL_STEPS:
         allowed_ms = (1 - s.margin / 2) * (s.itl_target_ms or float("inf"))
@@ -143,8 +142,7 @@ def _runs(s: Situation, pod: PodObservation, trial: Trial) -> bool:
 def _breaks_itl(s: Situation, share: PodShare) -> bool:
     """Whether the pod's own samples prove that it misses an ITL objective."""
     own = Window(start_s=0.0, end_s=0.0, steps=share.steps, slo=share.slo)
-    goals = s.policy.of_metric(SloMetric.ITL, SloMetric.TPOT)
-    return any(measure(goal, own).met is False for goal in goals)
+    return is_missed(s.itl_objectives, own)
 
 
 def _window(s: Situation) -> Window:

@@ -33,7 +33,7 @@ class Entrance:
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
         self._longest_waits_s = _longest_waits_s(config)
-        has_limit = any(limit_s is not None for limit_s in self._longest_waits_s)
+        has_limit = any(self._longest_waits_s)
         self.rate = PrefillRate(config.law) if has_limit else None
         max_kv = config.max_kv_tokens
         self._max_kv = PROJECTED_KV * config.kv_capacity_tokens if max_kv is None else max_kv
@@ -63,7 +63,7 @@ class Entrance:
             return NEVER_FITS
         if self._kv_tokens and self._kv_tokens + kv_tokens > max_kv:
             return "projected_kv"
-        return "queue_delay" if self._waits_too_long(tier, budget, now_s) else None
+        return "queue_delay" if self._waits_too_long(sequence, budget, now_s) else None
 
     def enter(self, sequence: Sequence, now_s: float) -> None:
         """A request is accepted."""
@@ -97,19 +97,23 @@ class Entrance:
         self._requests -= 1
         self._tokens[sequence.tier] -= sequence.prompt
 
-    def _waits_too_long(self, tier: int, budget: int, now_s: float) -> bool:
-        """Whether a request of a tier would wait longer than it may, by the measured drain."""
-        limit_s, rate = self._longest_waits_s[tier], self.rate
+    def _waits_too_long(self, sequence: Sequence, budget: int, now_s: float) -> bool:
+        """Whether a request would wait longer than it may, by the measured drain."""
+        tier, rate = sequence.tier, self.rate
+        waits_s = self._longest_waits_s[tier]
         interactive = self._tokens[INTERACTIVE_TIER]
         ahead = interactive if tier == INTERACTIVE_TIER else sum(self._tokens)
-        if limit_s is None or rate is None or not ahead:
+        if not waits_s or rate is None or not ahead:
             return False
         per_second = self._drain.per_second(now_s)
         if per_second is None:
             per_second = rate.per_second(budget)
         work_s = ahead / per_second if per_second else LONGEST_QUEUE_S
         wait_s = min(LONGEST_QUEUE_S, max(work_s, self._stood_s(tier, now_s)))
-        return wait_s > limit_s
+        if len(waits_s) == 1:
+            return wait_s > waits_s[0]
+        alone_s = sequence.prompt / rate.per_second(budget)
+        return wait_s > next((each for each in waits_s if alone_s <= each), waits_s[0])
 
     def _stood_s(self, tier: int, now_s: float) -> float:
         """How long what a request of a tier comes after has been there, none of it served."""
@@ -123,7 +127,7 @@ def _longest_waits_s(config: EngineConfig) -> QueueLimits:
     limit_s = config.max_queue_s
     if config.queue_limits_s is not None:
         return config.queue_limits_s
-    return limit_s, None if limit_s is None else limit_s * BATCH_SHARE
+    return ((), ()) if limit_s is None else ((limit_s,), (limit_s * BATCH_SHARE,))
 
 
 def _limit(limit: float, tier: int) -> float:
