@@ -1,9 +1,12 @@
-"""The proxy that the environment names, as kubectl follows it: `HTTPS_PROXY`, `NO_PROXY`."""
+"""The proxy that the environment names, as kubectl follows it: `HTTPS_PROXY`, `NO_PROXY`.
+
+What `NO_PROXY` leaves out is told by the rules of Go's `golang.org/x/net/http/httpproxy`.
+"""
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from urllib.request import getproxies_environment, proxy_bypass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.request import getproxies_environment
 
 from yarl import URL
 
@@ -20,35 +23,59 @@ def environment_proxy(server: str) -> str | None:
         Address of a proxy; None where the server is reached directly, as each on this machine is.
     """
     url, proxies = URL(server), getproxies_environment()
-    host, proxy = url.host or "", proxies.get(url.scheme)
-    excluded = proxies.get("no", "")
-    if not proxy or _is_local(host) or _is_within(host, excluded):
-        return None
-    if proxy_bypass(host):
+    host, proxy = (url.host or "").lower(), proxies.get(url.scheme)
+    if not proxy or _is_local(host) or _is_excluded(host, url.port, proxies.get("no", "")):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def _is_local(host: str) -> bool:
-    if host == _LOCAL:
+    address = _address(host)
+    return host == _LOCAL if address is None else address.is_loopback
+
+
+def _is_excluded(host: str, port: int | None, excluded: str) -> bool:
+    entries = (entry.strip().lower() for entry in excluded.split(","))
+    return any(_names(entry, host, port) for entry in entries if entry)
+
+
+def _names(entry: str, host: str, port: int | None) -> bool:
+    """Whether an entry is about a server: a name, an address or a network, with a port or none."""
+    if entry == "*":
         return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
+    address, network = _address(host), _network(entry)
+    if network is not None:
+        return address is not None and address in network
+    place, only = _split(entry)
+    if not place or only not in ("", str(port)):
         return False
+    other = _address(place.removeprefix("[").removesuffix("]"))
+    return _is_of(host, place) if other is None else address == other
 
 
-def _is_within(host: str, excluded: str) -> bool:
-    """Whether an address lies in one of the networks; the library knows names alone."""
+def _is_of(host: str, domain: str) -> bool:
+    """Whether a name is a domain's, or the domain itself where no dot is ahead of it."""
+    suffix = domain.removeprefix("*") if domain.startswith("*.") else domain
+    return host.endswith(suffix) if suffix.startswith(".") else f".{host}".endswith(f".{suffix}")
+
+
+def _split(entry: str) -> tuple[str, str]:
+    """The place an entry names, and its port, empty where it names each."""
+    place, colon, port = entry.rpartition(":")
+    is_port = colon and (":" not in place or place.endswith("]"))
+    return (place, port) if is_port else (entry, "")
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
     try:
-        address = ip_address(host)
+        return ip_address(text)
     except ValueError:
-        return False
-    return any(address in network for network in map(_network, excluded.split(",")) if network)
+        return None
 
 
 def _network(text: str) -> IPv4Network | IPv6Network | None:
+    """The network of an address with a prefix length; a single address is none."""
     try:
-        return ip_network(text.strip(), strict=False)
+        return ip_network(text, strict=False) if "/" in text else None
     except ValueError:
         return None
