@@ -1,8 +1,9 @@
-"""The edge of the plug-in: what went wrong becomes one line and an exit code."""
+"""The edge of the plug-in: how it ends, by which exit code, and what it says then."""
 
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,6 +21,9 @@ INTERRUPTED = 130
 def guarded(failed: int = FAILED) -> Iterator[None]:
     """Ends the program in an orderly way.
 
+    A defect keeps its traceback, and has the exit code of an error too: the interpreter's own 1
+    may be an answer.
+
     Args:
         failed: Exit code of an error.
     """
@@ -30,3 +34,8 @@ def guarded(failed: int = FAILED) -> Iterator[None]:
         raise typer.Exit(failed) from error
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
+    except (typer.Exit, typer.Abort, typer.TyperException, BrokenPipeError):
+        raise  # they end a program in an orderly way themselves
+    except Exception as error:
+        traceback.print_exc()
+        raise typer.Exit(failed) from error
