@@ -138,5 +138,7 @@ def test_what_keeps_pods_from_being_made() -> None:
     found = rollout.not_made(deployment(conditions=[{**failing, "status": "True"}]))
     assert found == Problem("FailedCreate", said)
     assert rollout.not_made(deployment(conditions=[{**failing, "status": "False"}])) is None
+    kept = {**failing, "status": "True", "reason": "FailedDelete", "message": "may not delete"}
+    assert rollout.not_made(deployment(conditions=[kept])) is None
     assert rollout.not_made(deployment()) is None
     assert rollout.not_made(None) is None

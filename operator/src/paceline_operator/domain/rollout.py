@@ -100,10 +100,12 @@ def is_complete(live: Mapping[str, Any] | None) -> bool:
 def not_made(live: Mapping[str, Any] | None) -> Problem | None:
     """Why the API server takes none of its pods: a quota, a policy, a webhook; None where it does.
 
-    Such a pod does not exist, and can tell nothing itself.
+    Such a pod does not exist, and can tell nothing itself. One that cannot be deleted has the same
+    condition of the Deployment for another reason.
     """
     for each in ((live or {}).get("status") or {}).get("conditions") or ():
-        if each.get("type") == "ReplicaFailure" and each.get("status") == "True":
+        told = each.get("type"), each.get("status"), each.get("reason")
+        if told == ("ReplicaFailure", "True", NOT_MADE):
             return Problem(NOT_MADE, one_line(str(each.get("message") or "no reason is given")))
     return None
 
