@@ -106,11 +106,6 @@ PROBLEMS: list[tuple[str, dict[str, Any], Problem | None]] = [
         ),
         Problem("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu."),
     ),
-    (
-        "evicted",
-        stored(phase="Failed", reason="Evicted", message="low on memory", conditions=[]),
-        Problem("Evicted", "low on memory"),
-    ),
 ]  # fmt: skip
 
 

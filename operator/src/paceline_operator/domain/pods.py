@@ -190,9 +190,6 @@ def _problem(status: Mapping[str, Any]) -> Problem | None:
         found = _container_problem(container, ready)
         if found is not None:
             return found
-    if status.get("phase") == "Failed":
-        reason = str(status.get("reason") or "PodFailed")
-        return Problem(reason, str(status.get("message", "")))
     return None
 
 

@@ -231,7 +231,7 @@ def _unheard(sight: Sight) -> Verdict | None:
 
 
 def metrics_fresh(sight: Sight) -> Verdict:
-    """Whether every serving pod was measured lately."""
+    """Whether enough of the serving pods were measured lately."""
     if sight.tick is None or not any(pod.serving for pod in sight.pods):
         return Verdict(UNKNOWN, "NoPods", "no pod serves, so there is nothing to measure")
     if sight.tick.data is DataClass.FRESH:
