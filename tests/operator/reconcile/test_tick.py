@@ -58,7 +58,7 @@ class FailingApi(KubeClient):
         self.failures: dict[str, KubeError] = {}
         self.statuses: list[dict[str, Any]] = []
         self.writes: list[str] = []
-        self.told: list[str] = []
+        self.reasons: list[str] = []
         self._version = 10
 
     @override
@@ -80,7 +80,7 @@ class FailingApi(KubeClient):
             made["status"] = body[1]["value"]
             self.statuses.append(made["status"])
         if path.endswith("/events"):
-            self.told.append(made["reason"])
+            self.reasons.append(made["reason"])
         known = {"name": "chat", "namespace": "d", "uid": "u", "generation": 1}
         metadata = {**known, **made.get("metadata", {})}
         return {**made, "metadata": {**metadata, "resourceVersion": str(self._version)}}
@@ -201,13 +201,13 @@ async def test_replicas_that_were_ordered_are_known_where_the_rest_then_fails(
     assert session.target == 3
     assert session.last_tick is not None
     assert [each.after for each in session.last_tick.decisions if each.knob is Knob.REPLICAS] == [3]
-    assert (api.told.count("ManualValue"), counted(ctx)) == (1, 1)
+    assert (api.reasons.count("ManualValue"), counted(ctx)) == (1, 1)
     api.failures = {}
     stored = InferenceServiceStatus.model_validate(api.statuses[-1])
     gathers(monkeypatch, ctx, changing(pods=(marked, B), status=stored))
     await passes.tick(ctx, KEY)
     said = [each["reason"] for each in api.statuses[-1]["decisions"]]
-    assert (said, api.told.count("ManualValue"), counted(ctx)) == (["ManualValue"], 1, 1)
+    assert (said, api.reasons.count("ManualValue"), counted(ctx)) == (["ManualValue"], 1, 1)
 
 
 async def test_what_was_announced_is_kept_where_the_scale_then_fails(
