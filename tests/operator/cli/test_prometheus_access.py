@@ -173,7 +173,7 @@ def test_who_may_not_in_is_told_so_in_one_line(
         flags += ["--prometheus-token-file", str(place.file("given", token))]
     place.gate.seen.clear()
     done = ask(place, *flags)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert re.search(said, done.stderr)
     assert TOKEN not in done.stderr
