@@ -7,6 +7,7 @@ import pytest
 from paceline_operator.autopilot.fleet import FleetObservation, Tunables
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.replica_limits import ordered
 from paceline_operator.autopilot.window import Counter, StepClass
 from tests.operator.autopilot.build import auto, fleet, moments, pod, window
 
@@ -149,8 +150,20 @@ def test_a_deployment_that_is_missing_unteaches_nothing() -> None:
     assert learned(auto(), fleet(template_hash="a"), gone, 960.0).refused_budget == 112
 
 
-def test_since_when_the_installation_lowers_the_mode_is_remembered() -> None:
-    lowered = replace(auto(), scaling_lowered=True)
-    first = learned(lowered, fleet(), Memory(), 950.0)
-    assert learned(lowered, fleet(), first, 960.0).capped_since_s == 950.0
+def test_since_when_the_installation_holds_the_replicas_is_remembered() -> None:
+    braked = replace(auto(), is_braked=True)
+    first = learned(braked, fleet(), Memory(), 950.0)
+    assert learned(braked, fleet(), first, 960.0).capped_since_s == 950.0
     assert learned(auto(), fleet(), first, 960.0).capped_since_s is None
+
+
+@pytest.mark.parametrize(
+    ("known", "asked", "order"), [(1, 4, 4), (4, 4, None), (None, 4, None)],
+    ids=["changed in the same pass", "as before", "never seen before"],
+)  # fmt: skip
+def test_what_is_an_order_where_the_brake_is_seen_for_the_first_time(
+    known: int | None, asked: int, order: int | None
+) -> None:
+    braked = replace(auto(replicas=asked), is_braked=True)
+    before = Memory(manual_replicas=known, manual_since_s=100.0)
+    assert ordered(braked, learned(braked, fleet(), before, 950.0)) == order

@@ -140,12 +140,17 @@ def test_where_the_installation_lowers_the_mode_only_what_is_asked_since_is_foll
     mode: Mode, changed_s: float, asked: int, after: int
 ) -> None:
     s = loaded(1.0, 1.0, capped_since_s=NOW - 300, manual_since_s=changed_s)
-    s = replace(
-        s, policy=replace(s.policy, replicas=asked, scaling_mode=mode, scaling_lowered=True)
-    )
+    s = replace(s, policy=replace(s.policy, replicas=asked, scaling_mode=mode, is_braked=True))
     (decision,) = run(s, feasible=True).decisions
     applied = decision.after if decision.applied else decision.before
     assert applied == after, decision.message
+
+
+def test_under_the_brake_not_even_a_minimum_moves_a_fleet() -> None:
+    s = loaded(1.0, 1.0, capped_since_s=NOW - 300)
+    policy = replace(s.policy, min_replicas=4, scaling_mode=Mode.RECOMMEND, is_braked=True)
+    (decision,) = run(replace(s, policy=policy), feasible=True).decisions
+    assert not decision.applied, decision.message
 
 
 def expected_rps(use: float) -> float:

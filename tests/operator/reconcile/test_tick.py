@@ -210,6 +210,20 @@ async def test_replicas_that_were_ordered_are_known_where_the_rest_then_fails(
     assert (said, api.reasons.count("ManualValue"), counted(ctx)) == (["ManualValue"], 1, 1)
 
 
+async def test_a_scale_in_that_is_taken_back_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
+) -> None:
+    marked = replace(A, draining_since_s=NOW_S - 5)
+    paused = spec(scaling={"maxReplicas": 4, "pause": "In"}, tuning={"mode": "Off"})
+    gathers(monkeypatch, ctx, changing(spec=paused, pods=(marked, B)))
+    ctx.session(KEY).target = 1
+    await passes.tick(ctx, KEY)
+    assert (ctx.session(KEY).target, api.told.count("ScaleInHeld")) == (2, 1)
+    gathers(monkeypatch, ctx, changing(spec=paused))
+    await passes.tick(ctx, KEY)
+    assert api.told.count("ScaleInHeld") == 1
+
+
 async def test_what_was_announced_is_kept_where_the_scale_then_fails(
     monkeypatch: pytest.MonkeyPatch, ctx: Context, api: FailingApi
 ) -> None:

@@ -74,6 +74,7 @@ class Policy:
         freezes: Times in which moves are held.
         tuning_lowered: Whether the installation allows the live knobs less than was asked for.
         scaling_lowered: Whether it allows the replica knob less.
+        is_braked: Whether it has taken that knob from an autopilot in mode Auto.
         down_window_s: Scale-in goes no lower than any recommendation this young.
         batch_min: Lower limit of the budget, None for the engine's floor.
         batch_max: Ceiling of the budget.
@@ -98,6 +99,7 @@ class Policy:
     freezes: tuple[Freeze, ...] = ()
     tuning_lowered: bool = False
     scaling_lowered: bool = False
+    is_braked: bool = False
     down_window_s: float = 300.0
     batch_min: int | None = None
     batch_max: int = 2048

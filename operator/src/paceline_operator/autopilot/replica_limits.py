@@ -47,12 +47,27 @@ class Limits:
 
 
 def noted(policy: Policy, memory: Memory, now_s: float) -> Memory:
-    """Remembers since when `spec.replicas` is what it is, and since when the mode is lowered."""
-    if policy.scaling_lowered is (memory.capped_since_s is None):
-        memory = replace(memory, capped_since_s=now_s if policy.scaling_lowered else None)
+    """Remembers since when `spec.replicas` is what it is, and since when the brake is on.
+
+    What was never seen before may have stood there for long: under the brake it is no order.
+    """
+    if policy.is_braked is (memory.capped_since_s is None):
+        memory = replace(memory, capped_since_s=now_s if policy.is_braked else None)
     if policy.replicas == memory.manual_replicas:
         return memory
-    return replace(memory, manual_replicas=policy.replicas, manual_since_s=now_s)
+    since_s = 0.0 if policy.is_braked and memory.manual_replicas is None else now_s
+    return replace(memory, manual_replicas=policy.replicas, manual_since_s=since_s)
+
+
+def ordered(policy: Policy, memory: Memory) -> int | None:
+    """`spec.replicas` where it counts as an order, outside of Auto.
+
+    Where the installation has taken the knob from the autopilot, replicas stay what that made
+    them: a value of before is none that anybody has asked for since.
+    """
+    since_s = memory.capped_since_s
+    is_new = since_s is None or memory.manual_since_s >= since_s
+    return policy.replicas if is_new else None
 
 
 def limits(s: Situation) -> Limits:
@@ -243,26 +258,15 @@ def _by_schedule(s: Situation, found: Limits, wish: tuple[int, int] | None) -> S
 
 
 def _manual(s: Situation, now: int) -> Move | None:
-    wanted = _followed(s)
+    wanted = ordered(s.policy, s.memory)
     if wanted is not None and wanted != now:
         return _move(now, wanted, Reason.MANUAL_VALUE, f"Replicas {now} -> {wanted}, as asked.")
-    if wanted is None and now < s.policy.min_replicas:
+    if wanted is None and not s.policy.is_braked and now < s.policy.min_replicas:
         text = f"Replicas {now} -> {s.policy.min_replicas}: the minimum."
         return _move(now, s.policy.min_replicas, Reason.BELOW_MINIMUM, text)
     if s.policy.scaling_mode is Mode.OFF:
         return _move(now, now, Reason.MODE_OFF, f"Scaling is Off; replicas stay at {now}.")
     return None
-
-
-def _followed(s: Situation) -> int | None:
-    """`spec.replicas` where it counts as an order.
-
-    Where the installation has lowered the mode, replicas stay what the autopilot made them: a
-    value of before is none that anybody has asked for since.
-    """
-    since_s = s.memory.capped_since_s
-    is_new = since_s is None or s.memory.manual_since_s > since_s
-    return s.policy.replicas if is_new else None
 
 
 def _move(now: int, after: int, reason: Reason, message: str) -> Move:

@@ -25,5 +25,10 @@ def lowered(spec: InferenceServiceSpec, most: Mode) -> frozenset[Knob]:
     return frozenset([Knob.BUDGET] * live + [Knob.REPLICAS] * replicas)
 
 
+def braked(spec: InferenceServiceSpec, most: Mode) -> bool:
+    """Whether replicas that an autopilot would move here are left where they are."""
+    return spec.scaling.effective_mode is Mode.AUTO and most is not Mode.AUTO
+
+
 def _lower(mode: Mode, most: Mode) -> Mode:
     return min(mode, most, key=_ORDER.index)

@@ -48,6 +48,7 @@ def ask(
         policy_from_spec(spec),
         tuning_lowered=Knob.BUDGET in seen.lowered,
         scaling_lowered=Knob.REPLICAS in seen.lowered,
+        is_braked=seen.braked,
     )
     tick = pilot.step(policy, fleet, seen.memory, seen.now_s)
     return Asked(policy=policy, fleet=fleet, memory=seen.memory, now_s=seen.now_s, tick=tick)

@@ -21,7 +21,7 @@ from paceline_operator.domain.platform import Platform
 from paceline_operator.domain.pods import PodView, Problem, template_hash
 from paceline_operator.domain.tunables import Agreed
 from paceline_operator.reconcile import consult, knobs, rendering
-from paceline_operator.reconcile.held import held_inwards
+from paceline_operator.reconcile.held import Held, held_inwards, without_scale_in
 from paceline_operator.reconcile.observed import Observed
 
 MAX_PATIENCE_S = 3600.0
@@ -41,6 +41,7 @@ class Plan:
         moves: Replicas and drains.
         strays: Pods that somebody else drains, to be taken back into service.
         target: Replicas wanted.
+        held: A scale-in that is taken back in this pass.
         present: Replicas wanted before this pass's decision.
         adopted: A foreign write whose value was taken over in this pass.
         yielded: Knob -> writer it has yielded to.
@@ -60,6 +61,7 @@ class Plan:
     moves: scale_in.Moves = field(default_factory=scale_in.Moves)
     strays: tuple[PodView, ...] = ()
     target: int | None = None
+    held: Held | None = None
     present: int | None = None
     adopted: Write | None = None
     yielded: Mapping[str, str] = field(default_factory=dict)
@@ -100,8 +102,9 @@ def decide(seen: Observed, platform: Platform, *, is_due: bool) -> Plan:
         asked=asked,
         tick=tick,
         memory=seen.memory if tick is None else tick.memory,
-        target=held_inwards(seen, seen.spec, _target(base, tick)),
+        target=_target(base, tick),
     )
+    plan = _held(seen, seen.spec, plan)
     agreed, announce = knobs.agree(seen, seen.spec, known, knobs.wanted(tick), plan.memory)
     plan = replace(plan, agreed=agreed, announce=announce, pushes=knobs.behind(seen, agreed))
     given = rendering.render_input(seen, seen.spec, platform, agreed)
@@ -200,6 +203,13 @@ def _target(base: Plan, tick: Tick | None) -> int | None:
         return base.target
     wanted = [each.replicas for each in tick.actions if isinstance(each, SetReplicas)]
     return wanted[-1] if wanted else base.target
+
+
+def _held(seen: Observed, spec: InferenceServiceSpec, plan: Plan) -> Plan:
+    held = held_inwards(seen, spec, plan.target, plan.memory)
+    if held is None:
+        return plan
+    return replace(plan, held=held, target=held.target, memory=without_scale_in(plan.memory))
 
 
 def _disturbed(memory: Memory, now_s: float) -> Memory:

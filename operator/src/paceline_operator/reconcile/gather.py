@@ -96,6 +96,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
         token=token,
         spec=spec if token else None,
         lowered=frozenset() if asked is None else modes.lowered(asked, ctx.max_mode),
+        braked=asked is not None and modes.braked(asked, ctx.max_mode),
         refused=refused if token else session.missing_right,
         missing_right=session.missing_right,
         status=status,

@@ -30,6 +30,7 @@ class Observed:
         now_s: Moment of the pass.
         spec: Its spec with modes capped, None where it cannot be read.
         lowered: Knobs that get less autonomy here than it asks for.
+        braked: Whether the installation has taken the replicas from the autopilot.
         allowance: Changes that the limit over all services leaves to it.
         refused: Why not.
         missing_right: What the operator may not read, though it goes on without.
@@ -61,6 +62,7 @@ class Observed:
     token: str
     spec: InferenceServiceSpec | None = None
     lowered: frozenset[Knob] = frozenset()
+    braked: bool = False
     allowance: Allowance = field(default_factory=Allowance)
     refused: Problem | None = None
     missing_right: Problem | None = None

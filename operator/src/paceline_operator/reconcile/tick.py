@@ -267,6 +267,8 @@ async def _tell(ctx: Context, session: Session, seen: Observed, plan: Plan) -> N
     if plan.adopted is not None:
         text = f"{plan.adopted.manager} set replicas to {plan.target}: adopted for one cool-down"
         await ctx.events.tell(dict(seen.service), Note("ForeignWrite", "Adopt", text))
+    if plan.held is not None:
+        await ctx.events.tell(dict(seen.service), Note("ScaleInHeld", "Undo", plan.held.message))
     for decision in plan.tick.decisions if plan.tick is not None else ():
         _count(ctx, seen, decision)
         if decision.applied:
