@@ -339,3 +339,9 @@ def test_what_somebody_else_drains_is_taken_back_whatever_else_holds(
     written = given.pop("spec", spec(**OFF, replicas=2))
     observed = replace(seen(**given), spec=written)
     assert decide(observed, PLATFORM, is_due=False).strays == (STRAY,)
+
+
+def test_the_autopilot_knows_which_pods_crash_again_and_again() -> None:
+    plan = decide(seen(pods=(A, replace(B, looping=True))), PLATFORM, is_due=True)
+    assert plan.asked is not None
+    assert [each.looping for each in plan.asked.fleet.pods] == [False, True]

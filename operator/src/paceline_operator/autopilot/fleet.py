@@ -88,6 +88,7 @@ class PodObservation:
         created_s: Creation time.
         ready_since_s: When it last became ready, None while it is not.
         unready_since_s: When it last ceased to be, None while it is, or where nobody says.
+        looping: Whether it crashes again and again, though it may be ready for a moment.
         draining: Whether it is being emptied or deleted.
         no_room: What the scheduler says of it while no node takes it, empty otherwise.
         data: Freshness of its last scrape.
@@ -108,6 +109,7 @@ class PodObservation:
     created_s: float = 0.0
     ready_since_s: float | None = None
     unready_since_s: float | None = None
+    looping: bool = False
     draining: bool = False
     no_room: str = ""
     data: DataClass = DataClass.ABSENT

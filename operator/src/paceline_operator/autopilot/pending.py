@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paceline_operator.autopilot.fleet import PodObservation
 from paceline_operator.autopilot.situation import Situation
 
 SHORTEST_DRAIN_S = 30.0
@@ -9,12 +10,18 @@ SHORTEST_DRAIN_S = 30.0
 
 def coming(s: Situation) -> bool:
     """Whether replicas already ordered do not serve yet and are not overdue."""
-    if s.young_pending:
+    if young(s):
         return True
     # What a quota or an admission refuses never exists: it is waited for no longer.
     existing = sum(not pod.draining for pod in s.fleet.pods)
     ordered_lately = s.now_s - s.memory.scaled_out_at_s <= 2 * s.cold_start_s
     return existing < s.fleet.desired_replicas and ordered_lately
+
+
+def young(s: Situation) -> tuple[PodObservation, ...]:
+    """Pods that start and are not late; those in a crash loop never arrive."""
+    limit_s, pending = 2 * s.cold_start_s, s.fleet.pending
+    return tuple(p for p in pending if s.now_s - p.unready_from_s <= limit_s and not p.looping)
 
 
 def backlog_rps(s: Situation) -> float:

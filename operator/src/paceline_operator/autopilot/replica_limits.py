@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from paceline_operator.api.v1alpha1 import FreezeScope, Mode, Pause
-from paceline_operator.autopilot import phrases, timetable
+from paceline_operator.autopilot import pending, phrases, timetable
 from paceline_operator.autopilot.decision import Knob, Reason, ScalingLimit
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move
@@ -183,12 +183,12 @@ def _by_maximum(found: Limits, wish: tuple[int, int] | None) -> ScalingLimit | N
 
 
 def _by_stuck_pods(s: Situation) -> ScalingLimit | None:
-    late = len(s.fleet.pending) - len(s.young_pending)
+    late = len(s.fleet.pending) - len(pending.young(s))
     if not late:
         return None
     text = (
         f"{phrases.counted(late, 'pod')} not ready after twice the usual start of "
-        f"{s.cold_start_s:.0f} s; see the condition Ready for the cause."
+        f"{s.cold_start_s:.0f} s, or in a crash loop; see the condition Ready for the cause."
     )
     return ScalingLimit(reason=Reason.PENDING_STUCK, message=text)
 

@@ -307,12 +307,6 @@ class Situation:
         """A cold start as most are; `cold_start_s` is the longest of the last."""
         return median_low(self.memory.cold_starts_s or (self.cold_start_s,))
 
-    @cached_property
-    def young_pending(self) -> tuple[PodObservation, ...]:
-        """Pods that start and are not late."""
-        limit_s = 2 * self.cold_start_s
-        return tuple(p for p in self.fleet.pending if self.now_s - p.unready_from_s <= limit_s)
-
     def terms(self, budget: int) -> Terms:
         """Conditions under which a replica works at a budget."""
         return replace(
@@ -362,9 +356,10 @@ class Situation:
         """
         if not self.decoding_known or self.plant.workload.answers < ENOUGH_SAMPLES:
             return ()
-        alone_ms = alone_e2e_ms(self.plant)
         tail = (o for o in self.policy.of_metric(SloMetric.E2E) if o.percentile >= TAIL)
-        return tuple(o for o in tail if o.target_ms < alone_ms and self._is_late((o,)))
+        return tuple(
+            o for o in tail if o.target_ms < alone_e2e_ms(self.plant) and self._is_late((o,))
+        )
 
     @cached_property
     def decoding_known(self) -> bool:

@@ -84,6 +84,7 @@ def _pod(seen: Observed, pod: PodView) -> PodObservation:
         created_s=pod.created_s,
         ready_since_s=pod.ready_since_s,
         unready_since_s=pod.unready_since_s,
+        looping=pod.looping,
         draining=pod.deleting or pod.draining_since_s is not None,
         no_room=_no_room(pod),
         tunables=seen.reports.get(pod.uid),
