@@ -75,8 +75,7 @@ async def gather(ctx: Context, key: Key) -> Observed | None:
     # Nothing is awaited between the object and its children: they are of one moment.
     status, (asked, refused) = _status(service), _spec(service)
     spec = None if asked is None else modes.capped(asked, ctx.max_mode)
-    if spec is not None:
-        session.scraper.judge(frozenset((LATENCY_OF[o.metric], o.tier.value) for o in spec.slos))
+    _judge(session, spec)
     children = _children(ctx, key, session)
     items = _pods(ctx, key)
     deployment, proxy = (children.get((DEPLOYMENT.kind, n)) for n in _deployments(key[1]))
@@ -199,6 +198,12 @@ def _wanted(ctx: Context, key: Key) -> Object | None:
     """The object as last seen, unless it is gone or going."""
     service = ctx.store.get(INFERENCE_SERVICE, *key)
     return None if _is_going(service) else service
+
+
+def _judge(session: Session, spec: InferenceServiceSpec | None) -> None:
+    """Have the rounds read what the objectives are about."""
+    if spec is not None:
+        session.scraper.judge(frozenset((LATENCY_OF[o.metric], o.tier.value) for o in spec.slos))
 
 
 def _is_going(service: Object | None) -> bool:
