@@ -58,6 +58,12 @@ def test_replica_hours_are_those_of_the_load_alone() -> None:
     assert (found.replicas_mean, found.replicas_peak) == (2.0, 2)
 
 
+def test_replica_hours_are_of_the_span_to_the_second() -> None:
+    """However samples lie in it."""
+    samples = [sample(-3.0 + 5.0 * place, 2) for place in range(1000)]
+    assert of([], samples=samples).replica_hours == pytest.approx(2.0)
+
+
 def test_moves_of_the_lead_in_do_not_count() -> None:
     found = of(
         [],

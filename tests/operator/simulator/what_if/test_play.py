@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
+
+from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.what_if.figures import Figures
 from paceline_operator.simulator.what_if.lead_in import led_in
 from paceline_operator.simulator.what_if.play import Stage, play
@@ -45,3 +48,29 @@ def test_a_load_that_one_replica_does_not_hold_takes_more_or_is_late() -> None:
 
 def test_equal_chance_gives_equal_figures() -> None:
     assert played(3.0, seed=5) == played(3.0, seed=5)
+
+
+def requests(*given: tuple[float, int], **more: Any) -> Figures:
+    """Single requests by arrival and answer, on a fleet of two."""
+    load = [Request(arrival_s, 1000, output) for arrival_s, output in given]
+    off = {"mode": "Off", "minReplicas": 1, "maxReplicas": 4}
+    return play(
+        Stage(spec=spec(replicas=2, scaling=off, **more), facts=facts()),
+        led_in(lambda: iter(load), LEAD_S),
+        lead_s=LEAD_S,
+        span_s=SPAN_S,
+        generator=random.Random(1),
+    )
+
+
+def test_a_quiet_end_is_paid_for_too() -> None:
+    found = requests((0.0, 10), (9.0, 10))
+    assert found.requests == 2
+    assert found.replica_hours == pytest.approx(2 * SPAN_S / 3600)
+    assert (found.refused, found.unserved, found.replicas_mean) == (0, 0, 2.0)
+
+
+def test_an_answer_beyond_the_end_is_whole_and_costs_nothing_more() -> None:
+    short, long = requests((299.0, 10)), requests((299.0, 5000))
+    assert (long.requests, long.unserved) == (1, 0)
+    assert long.replica_hours == short.replica_hours == pytest.approx(2 * SPAN_S / 3600)

@@ -8,7 +8,7 @@ from functools import partial
 
 from paceline_operator.autopilot.decision import Knob
 from paceline_operator.autopilot.policy import Objective
-from paceline_operator.simulator.result import Result
+from paceline_operator.simulator.result import Result, Sample
 from paceline_operator.simulator.scoring.outcome import REFUSED, Outcome
 from paceline_operator.simulator.scoring.score import overall, worst_window
 from paceline_operator.simulator.scoring.yardstick import Yardstick
@@ -28,7 +28,7 @@ class Figures:
         worst_5min: Lowest of that in five minutes.
         worst_5min_at_s: Their beginning, from the beginning of the load; None where no five
             minutes hold twenty requests.
-        replica_hours: Of all pods, those that start or drain included.
+        replica_hours: Of all pods over the load's span, those that start or drain included.
         replicas_mean: Pods on average.
         replicas_peak: Most replicas wanted.
         replica_moves: Changes of the wanted replicas.
@@ -74,16 +74,13 @@ def figures(
         span_s: Length of the load after it.
         sample_s: Time between two samples of the fleet.
     """
-    yardstick = Yardstick(objectives)
-    sent = [each for each in result.outcomes if each.arrival_s >= lead_s]
+    yardstick, end_s = Yardstick(objectives), lead_s + span_s
+    sent = [each for each in result.outcomes if lead_s <= each.arrival_s < end_s]
     judged = _judged(sent, objectives)
     worst = worst_window(judged, yardstick.goodput)
-    pods = [s for s in result.samples if lead_s <= s.time_s < lead_s + span_s]
-    pod_hours = sum(sample.existing for sample in pods) * sample_s / _HOUR_S
-    moves = replace(
-        result,
-        moves=[move for move in result.moves if lead_s <= move.time_s < lead_s + span_s],
-    )
+    fleet = _fleet(result.samples, lead_s, end_s, sample_s)
+    pod_s = sum(sample.existing * seconds for sample, seconds in fleet)
+    moves = replace(result, moves=[move for move in result.moves if lead_s <= move.time_s < end_s])
     return Figures(
         requests=len(sent),
         attained=tuple(
@@ -92,9 +89,9 @@ def figures(
         goodput=overall(judged, yardstick.goodput).share,
         worst_5min=1.0 if worst is None else worst.share,
         worst_5min_at_s=None if worst is None else max(0.0, worst.start_s - lead_s),
-        replica_hours=pod_hours,
-        replicas_mean=sum(sample.existing for sample in pods) / max(1, len(pods)),
-        replicas_peak=max((sample.desired for sample in pods), default=0),
+        replica_hours=pod_s / _HOUR_S,
+        replicas_mean=pod_s / (sum(seconds for _, seconds in fleet) or 1.0),
+        replicas_peak=max((sample.desired for sample, _ in fleet), default=0),
         replica_moves=len(moves.of_knob(Knob.REPLICAS)),
         replica_reversals=moves.most_reversals(Knob.REPLICAS),
         budget_moves=len(moves.of_knob(Knob.BUDGET)),
@@ -103,6 +100,14 @@ def figures(
         unserved=sum(not each.completed and each.outcome != REFUSED for each in sent),
         late=sum(each.completed and not yardstick.goodput(each)[0] for each in sent),
     )
+
+
+def _fleet(
+    samples: Sequence[Sample], start_s: float, end_s: float, sample_s: float
+) -> list[tuple[Sample, float]]:
+    """Samples of a stretch, each with the part of it for which it stands."""
+    parts = ((s, min(s.time_s + sample_s, end_s) - max(s.time_s, start_s)) for s in samples)
+    return [(sample, seconds) for sample, seconds in parts if seconds > 0.0]
 
 
 def _judged(sent: Sequence[Outcome], objectives: Sequence[Objective]) -> list[Outcome]:

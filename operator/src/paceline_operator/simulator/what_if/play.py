@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
@@ -38,7 +38,7 @@ def play(
     span_s: float,
     generator: Generator,
 ) -> Figures:
-    """Plays a load that has its lead-in in front of it.
+    """Plays a load that has its lead-in in front of it, until its time is over and all is answered.
 
     Args:
         stage: The fleet.
@@ -50,7 +50,7 @@ def play(
     policy = steering_policy(stage.spec, stage.facts)
     config = fleet_config(stage.spec, stage.facts, stage.running)
     result = simulate(
-        requests,
+        _held_open(requests, lead_s + span_s, config.engine.max_request_tokens),
         config,
         AutopilotController(policy),
         generator=generator,
@@ -62,3 +62,13 @@ def play(
         span_s=span_s,
         sample_s=config.scrape_interval_s,
     )
+
+
+def _held_open(requests: Iterable[Request], end_s: float, too_long: int) -> Iterator[Request]:
+    """The requests, and at the end of the load's time one that no engine takes.
+
+    A simulation is over when nothing is open and nothing comes any more. A fleet is paid for
+    until the end of the load's time, however early its last answer was whole.
+    """
+    yield from requests
+    yield Request(end_s, too_long, 1)
