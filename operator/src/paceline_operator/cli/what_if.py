@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from paceline_operator.autopilot.policy import policy_from_spec
-from paceline_operator.cli import what_if_load
+from paceline_operator.cli import what_if_load, what_if_progress
 from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.manifest import Manifest, read_manifest
 from paceline_operator.cli.object_name import check_namespace
@@ -19,7 +18,6 @@ from paceline_operator.cli.what_if_load import PlayableLoad
 from paceline_operator.cli.what_if_subject import Subject, subjects
 from paceline_operator.simulator.loads.trace import TraceError
 from paceline_operator.simulator.profiles import UnknownProfileError, find_profile
-from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.what_if.comparison import Comparison, LoadFacts, Variant
 from paceline_operator.simulator.what_if.engine_facts import (
     EngineFacts,
@@ -34,7 +32,6 @@ from paceline_operator.simulator.what_if.lead_in import lead_s, led_in
 from paceline_operator.simulator.what_if.play import Stage, play
 
 NO_OLD = "none"
-_TELL_EVERY = 200
 _ROUTER_SEED = 7919
 
 
@@ -155,21 +152,25 @@ def _variants(
     gathered: Gathered, stages: list[Stage], seeds: int, lead: float, told: Told
 ) -> list[Variant]:
     load, plays = gathered.load, len(stages) * seeds
-    length_s = lead + load.span_s
     variants = []
     for place, (subject, stage) in enumerate(zip(gathered.subjects, stages, strict=True)):
         runs: list[Figures] = []
         for seed in range(1, seeds + 1):
-            what = f"{subject.label} spec, seed {seed} of {seeds}"
-            begun = (place * seeds + seed - 1) / plays
             requests = led_in(lambda seed=seed: load.requests(seed), lead)  # type: ignore[misc]
             runs.append(
                 play(
                     stage,
-                    _watched(requests, _of_whole(told, what, begun, length_s * plays)),
+                    requests,
                     lead_s=lead,
                     span_s=load.span_s,
                     generator=what_if_load.generator(seed + _ROUTER_SEED),
+                    at=what_if_progress.Play(
+                        told,
+                        f"{subject.label} spec, seed {seed} of {seeds}",
+                        place=place * seeds + seed - 1,
+                        plays=plays,
+                        length_s=lead + load.span_s,
+                    ),
                 )
             )
         variants.append(_variant(subject, stage.facts, tuple(runs)))
@@ -244,16 +245,3 @@ def _load_facts(load: PlayableLoad, runs: tuple[Figures, ...]) -> LoadFacts:
         is_reconstructed=load.is_reconstructed,
         notes=load.notes,
     )
-
-
-def _of_whole(told: Told, what: str, begun: float, length_s: float) -> Callable[[float], None]:
-    """Tells which share of all plays is done at a time of one."""
-    return lambda time_s: told(what, begun + time_s / length_s)
-
-
-def _watched(requests: Iterator[Request], at: Callable[[float], None]) -> Iterator[Request]:
-    """The requests; tells now and then how far they have come."""
-    for number, request in enumerate(requests):
-        if number % _TELL_EVERY == 0:
-            at(request.arrival_s)
-        yield request

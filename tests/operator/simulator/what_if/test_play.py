@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ def played(rate: float, seed: int = 1, **more: Any) -> Figures:
         lead_s=LEAD_S,
         span_s=SPAN_S,
         generator=random.Random(seed),
+        at=lambda time_s: None,
     )
 
 
@@ -50,7 +53,9 @@ def test_equal_chance_gives_equal_figures() -> None:
     assert played(3.0, seed=5) == played(3.0, seed=5)
 
 
-def requests(*given: tuple[float, int], **more: Any) -> Figures:
+def requests(
+    *given: tuple[float, int], at: Callable[[float], None] = lambda _: None, **more: Any
+) -> Figures:
     """Single requests by arrival and answer, on a fleet of two."""
     load = [Request(arrival_s, 1000, output) for arrival_s, output in given]
     off = {"mode": "Off", "minReplicas": 1, "maxReplicas": 4}
@@ -60,6 +65,7 @@ def requests(*given: tuple[float, int], **more: Any) -> Figures:
         lead_s=LEAD_S,
         span_s=SPAN_S,
         generator=random.Random(1),
+        at=at,
     )
 
 
@@ -74,3 +80,12 @@ def test_an_answer_beyond_the_end_is_whole_and_costs_nothing_more() -> None:
     short, long = requests((299.0, 10)), requests((299.0, 5000))
     assert (long.requests, long.unserved) == (1, 0)
     assert long.replica_hours == short.replica_hours == pytest.approx(2 * SPAN_S / 3600)
+
+
+def test_how_far_it_has_come_is_told_while_nothing_is_sent_too() -> None:
+    heard_s: list[float] = []
+    requests((0.0, 10), (299.0, 5000), at=heard_s.append)
+    assert heard_s == sorted(heard_s)
+    assert heard_s[0] == 0.0
+    assert max(after - before for before, after in pairwise(heard_s)) <= 15.0
+    assert heard_s[-1] > LEAD_S + SPAN_S + 10.0

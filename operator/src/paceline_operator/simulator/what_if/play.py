@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
+from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.policy import Policy
 from paceline_operator.simulator.autopilot_controller import AutopilotController
+from paceline_operator.simulator.controller import Orders
+from paceline_operator.simulator.fleet.fleet_config import BEGIN_S
 from paceline_operator.simulator.generator import Generator
 from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.run import simulate
@@ -37,6 +41,7 @@ def play(
     lead_s: float,
     span_s: float,
     generator: Generator,
+    at: Callable[[float], None],
 ) -> Figures:
     """Plays a load that has its lead-in in front of it, until its time is over and all is answered.
 
@@ -46,13 +51,15 @@ def play(
         lead_s: Length of the lead-in.
         span_s: Length of the load after it.
         generator: Chance of router and starts.
+        at: Hears often how much has been played, in seconds; while nothing is sent, too.
     """
     policy = steering_policy(stage.spec, stage.facts)
     config = fleet_config(stage.spec, stage.facts, stage.running)
+    watched = _watched(requests, at)
     result = simulate(
-        _held_open(requests, lead_s + span_s, config.engine.max_request_tokens),
+        _held_open(watched, lead_s + span_s, config.engine.max_request_tokens),
         config,
-        AutopilotController(policy),
+        _Watched(policy, at),
         generator=generator,
     )
     return figures(
@@ -72,3 +79,22 @@ def _held_open(requests: Iterable[Request], end_s: float, too_long: int) -> Iter
     """
     yield from requests
     yield Request(end_s, too_long, 1)
+
+
+def _watched(requests: Iterable[Request], at: Callable[[float], None]) -> Iterator[Request]:
+    """The requests; tells when each is sent."""
+    for request in requests:
+        at(request.arrival_s)
+        yield request
+
+
+class _Watched(AutopilotController):
+    """The control law; tells when it is asked."""
+
+    def __init__(self, policy: Policy, at: Callable[[float], None]) -> None:
+        super().__init__(policy)
+        self._at = at
+
+    def decide(self, fleet: FleetObservation, now_s: float) -> Orders:
+        self._at(now_s - BEGIN_S)
+        return super().decide(fleet, now_s)
