@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.policy import Policy
@@ -82,10 +84,10 @@ def _held_open(requests: Iterable[Request], end_s: float, too_long: int) -> Iter
 
 
 def _watched(requests: Iterable[Request], at: Callable[[float], None]) -> Iterator[Request]:
-    """The requests; tells when each is sent."""
+    """The requests; tells of each when the next is asked for: that is when it has been sent."""
     for request in requests:
-        at(request.arrival_s)
         yield request
+        at(request.arrival_s)
 
 
 class _Watched(AutopilotController):
@@ -95,6 +97,7 @@ class _Watched(AutopilotController):
         super().__init__(policy)
         self._at = at
 
+    @override
     def decide(self, fleet: FleetObservation, now_s: float) -> Orders:
         self._at(now_s - BEGIN_S)
         return super().decide(fleet, now_s)
