@@ -103,3 +103,15 @@ def test_json_has_the_spread_and_every_run() -> None:
     assert new["objectives"][0]["held"] is False
     assert new["objectives"][0]["attained"]["most"] == 0.92
     assert [run["refused"] for run in new["runs"]] == [12, 12]
+
+
+def test_no_samples_are_a_state_of_their_own() -> None:
+    found = comparison(OLD, variant("new", figures(attained=(None, 0.99), goodput=None)))
+    shown = values(found)
+    assert shown["first-token (TTFT p95 1.00 s)"] == ("97.0 % held", "no samples", "")
+    assert shown["requests within all objectives"] == ("96.0 %", "-", "")
+    assert "| no samples |" in markdown(found)
+    new = json.loads(json.dumps(comparison_document(found)))["new"]
+    assert (new["objectives"][0]["attained"], new["objectives"][0]["held"]) == (None, None)
+    assert new["objectives"][1]["held"] is True
+    assert (new["goodput"], new["runs"][0]["attained"]) == (None, [None, 0.99])

@@ -169,6 +169,23 @@ def test_a_miss_is_an_exit_code_where_it_is_asked_for(
     assert all(held) is (replicas == 3)
 
 
+@pytest.mark.parametrize(("metric", "tier"), [("ITL", "interactive"), ("TTFT", "batch")])
+def test_an_objective_without_samples_does_not_pass(desk: Desk, metric: str, tier: str) -> None:
+    """Either nothing is served, or nothing of its tier is asked for."""
+    file = desk.spec("unproven.yaml", replicas=1)
+    objectives = f"slos: [{{name: only, metric: {metric}, tier: {tier}, targetMs: 120}}]"
+    file.write_text(re.sub(r"slos:\n.*\n.*\n", f"{objectives}\n", file.read_text()))
+    given = ("what-if", "-f", str(file), "--old", NO_OLD, "--trace", str(desk.trace))
+    done = run(None, *given, "--seeds", "1", "--kv-tokens", "16", "--exit-code")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert cells(done.stdout, "only (") == [
+        f"{metric} p95 120 ms{', batch tier' if tier == 'batch' else ''})",
+        "no samples",
+    ]
+    assert "Nothing is proven of the new spec, as only has no samples, and needs" in done.stdout
+    assert "- No samples of only: " in done.stdout
+
+
 def test_what_is_no_namespace_is_one_line(pair: tuple[str, ...]) -> None:
     series = ("--prometheus", "http://127.0.0.1:1", "--namespace", 'a",pod="b')
     done = run(None, "what-if", *pair, *series)

@@ -14,7 +14,7 @@ from paceline_operator.simulator.what_if.comparison import (
 )
 from paceline_operator.simulator.what_if.figures import Figures
 
-_LISTED = ("attained", "worst_5min_at_s")
+_LISTED = ("attained", "offered", "worst_5min_at_s")
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
@@ -41,14 +41,14 @@ def _variant(variant: Variant) -> dict[str, Any]:
                 "percentile": each.percentile,
                 "targetMs": each.target_ms,
                 "attained": _spread(variant.attained(each)),
-                "held": each not in variant.missed,
+                "held": variant.held(each),
             }
             for each in variant.objectives
         ],
         "costPerReplicaHour": variant.cost_per_replica_hour,
         "cost": _spread(variant.cost),
         **{
-            _camel(each.name): _spread(variant.spread(_figure(each.name)))
+            _camel(each.name): _spread(variant.spread_of_known(_figure(each.name)))
             for each in fields(Figures)
             if each.name not in _LISTED
         },
@@ -57,8 +57,12 @@ def _variant(variant: Variant) -> dict[str, Any]:
     }
 
 
-def _figure(name: str) -> Callable[[Figures], float]:
-    return lambda run: float(getattr(run, name))
+def _figure(name: str) -> Callable[[Figures], float | None]:
+    def figure(run: Figures) -> float | None:
+        value = getattr(run, name)
+        return None if value is None else float(value)
+
+    return figure
 
 
 def _spread(spread: Spread | None) -> dict[str, float] | None:

@@ -11,6 +11,7 @@ from paceline_operator.simulator.what_if.comparison import Comparison, Spread, V
 from paceline_operator.simulator.what_if.figures import Figures
 
 _HELD = {True: "held", False: "missed"}
+NO_SAMPLES = "no samples"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,8 @@ class Row:
         label: What it is.
         values: Of each variant, old first.
         change: From the old to the new one, empty where nothing can be said.
-        held: Of each variant whether an objective is held, None for a figure that is none.
+        held: Of each variant whether an objective is held, None without samples and for a figure
+            that is none.
     """
 
     label: str
@@ -70,16 +72,19 @@ def _objective(objective: Objective, variants: tuple[Variant, ...]) -> Row:
     is_same = all(o == objective for o in own)
     terms = [] if is_same else [_terms(o) for o in own if o is not None]
     label = f"{objective.name} ({' -> '.join(terms) or _terms(objective)})"
-    values = tuple(
-        wording.NONE if f is None or h is None else f"{_percent(f)} {_HELD[h]}"
-        for f, h in zip(found, held, strict=True)
-    )
+    values = tuple(map(_attained, own, found))
     return Row(
         label=label,
         values=values,
         change=_points(found) if is_same else "",
         held=held,
     )
+
+
+def _attained(own: Objective | None, found: Spread | None) -> str:
+    if own is None:
+        return wording.NONE
+    return NO_SAMPLES if found is None else f"{_percent(found)} {_HELD[found.mean >= own.share]}"
 
 
 def _own(variant: Variant, objective: Objective) -> Objective | None:
@@ -92,9 +97,12 @@ def _terms(objective: Objective) -> str:
     return f"{objective.metric.value} p{objective.percentile} {target}{tier}"
 
 
-def _share(label: str, variants: tuple[Variant, ...], figure: Callable[[Figures], float]) -> Row:
-    found = [variant.spread(figure) for variant in variants]
-    return Row(label=label, values=tuple(map(_percent, found)), change=_points(found))
+def _share(
+    label: str, variants: tuple[Variant, ...], figure: Callable[[Figures], float | None]
+) -> Row:
+    found = [variant.spread_of_known(figure) for variant in variants]
+    values = tuple(wording.NONE if spread is None else _percent(spread) for spread in found)
+    return Row(label=label, values=values, change=_points(found))
 
 
 def _amount(
@@ -130,7 +138,7 @@ def _spread(spread: Spread, digits: int) -> str:
     return mean if least == most else f"{mean} ({least} to {most})"
 
 
-def _points(found: list[Spread | None] | list[Spread]) -> str:
+def _points(found: list[Spread | None]) -> str:
     known = [spread for spread in found if spread is not None]
     if len(known) < 2 or len(known) < len(found):
         return ""

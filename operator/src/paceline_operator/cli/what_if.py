@@ -30,6 +30,7 @@ from paceline_operator.simulator.what_if.figures import Figures
 from paceline_operator.simulator.what_if.fleet import left_out
 from paceline_operator.simulator.what_if.lead_in import lead_s, led_in
 from paceline_operator.simulator.what_if.play import Stage, play
+from paceline_operator.simulator.what_if.run_notes import without_samples
 
 NO_OLD = "none"
 _ROUTER_SEED = 7919
@@ -224,13 +225,19 @@ def _stage(subject: Subject, gathered: Gathered, said: Said) -> Stage:
 
 def _variant(subject: Subject, facts: EngineFacts, runs: tuple[Figures, ...]) -> Variant:
     price = subject.spec.scaling.cost_per_replica_hour
+    objectives = policy_from_spec(subject.spec).objectives
     return Variant(
         label=subject.label,
         source=subject.source,
-        objectives=policy_from_spec(subject.spec).objectives,
+        objectives=objectives,
         cost_per_replica_hour=None if price is None else float(price),
         runs=runs,
-        notes=(*subject.notes, *facts.notes, *left_out(subject.spec)),
+        notes=(
+            *subject.notes,
+            *facts.notes,
+            *left_out(subject.spec),
+            *without_samples(objectives, runs),
+        ),
     )
 
 

@@ -77,7 +77,7 @@ ExitCode = Annotated[
     typer.Option(
         "--exit-code",
         rich_help_panel=_OUTPUT,
-        help="Exit 1 where the new spec misses an objective.",
+        help="Exit 1 where the new spec misses an objective, or one has no samples.",
     ),
 ]
 
@@ -144,7 +144,7 @@ def what_if(  # noqa: PLR0913 - one for each flag
         with progress.shown() as told:
             comparison = compare(gathered, asked, told)
         _print(comparison, as_json=as_json, as_markdown=as_markdown)
-    if exit_code and comparison.new.missed:
+    if exit_code and (comparison.new.missed or comparison.new.unproven):
         raise typer.Exit(MISSED)
 
 

@@ -39,6 +39,7 @@ def figures(**more: Any) -> Figures:
     given: dict[str, Any] = {
         "requests": 1000,
         "attained": (0.97, 0.99),
+        "offered": (1000, 1000),
         "goodput": 0.96,
         "worst_5min": 0.9,
         "worst_5min_at_s": 600.0,

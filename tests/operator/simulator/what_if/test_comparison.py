@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from paceline_operator.simulator.what_if.comparison import Spread, Variant, verdict
-from tests.operator.simulator.what_if.build import TTFT, comparison, figures, variant
+from paceline_operator.simulator.what_if.figures import Figures
+from tests.operator.simulator.what_if.build import ITL, TTFT, comparison, figures, variant
 
 GOOD = figures()
 LATE = figures(attained=(0.90, 0.99))
@@ -58,6 +59,53 @@ def test_a_spec_without_objectives_or_price() -> None:
     assert verdict(comparison(None, new)) == (
         "The new spec states no objective, and needs 4.00 replica-hours."
     )
+
+
+NONE, HALF = figures(attained=(None, None)), figures(attained=(0.97, None))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            None, HALF,
+            "The new spec meets first-token; cadence has no samples, so nothing is proven of it",
+        ),
+        (
+            None, NONE,
+            "Nothing is proven of the new spec, as first-token and cadence have no samples",
+        ),
+        (
+            GOOD, figures(attained=(0.90, None)),
+            "The new spec misses first-token (90.0 % of 95 %); cadence has no samples, so nothing "
+            "is proven of it; the old one meets first-token and cadence",
+        ),
+        (
+            HALF, GOOD,
+            "The new spec meets both objectives; with the old one cadence has no samples",
+        ),
+        (
+            LATE, HALF,
+            "The new spec meets first-token; cadence has no samples, so nothing is proven of it; "
+            "the old one meets cadence",
+        ),
+    ],
+)  # fmt: skip
+def test_what_has_no_samples_is_neither_met_nor_missed(
+    old: Figures | None, new: Figures, said: str
+) -> None:
+    before = None if old is None else variant("old", old)
+    assert verdict(comparison(before, variant("new", new))).startswith(f"{said}, and needs 4.00")
+
+
+def test_an_objective_without_samples_is_unproven() -> None:
+    found = variant("new", HALF)
+    assert (found.missed, found.unproven) == ((), (ITL,))
+    assert (found.held(TTFT), found.held(ITL), found.attained(ITL)) == (True, None, None)
+
+
+def test_seeds_without_samples_do_not_count() -> None:
+    assert variant("new", HALF, GOOD).attained(ITL) == Spread(mean=0.99, least=0.99, most=0.99)
 
 
 def test_seeds_give_a_spread() -> None:

@@ -86,3 +86,22 @@ def test_the_worst_minutes_are_told_with_their_time() -> None:
     found = of([*[done(100.0 + 3 * place) for place in range(1000)], *bad])
     assert found.worst_5min == pytest.approx(0.5, abs=0.02)
     assert found.worst_5min_at_s == pytest.approx(700.0, abs=10.0)
+
+
+def test_what_nobody_asked_for_has_no_share() -> None:
+    found = of([done(200.0, tier="batch")])
+    assert (found.attained, found.offered, found.goodput) == ((None, None), (0, 0), None)
+
+
+def test_refused_requests_are_samples_of_the_first_token_and_not_of_gaps() -> None:
+    found = of([Outcome(200.0 + place, "interactive", outcome=REFUSED) for place in range(3)])
+    assert (found.attained, found.offered, found.goodput) == ((0.0, None), (3, 3), 0.0)
+
+
+def test_without_an_objective_there_is_nothing_to_be_within() -> None:
+    result = Result(
+        outcomes=[done(0.0)], refusals={}, cut=0, replica_seconds=0.0, length_s=0.0, samples=[],
+        moves=[],
+    )  # fmt: skip
+    found = figures(result, (), lead_s=0.0, span_s=60.0, sample_s=5.0)
+    assert (found.requests, found.attained, found.goodput) == (1, (), None)

@@ -45,16 +45,28 @@ class Variant:
 
     def spread(self, figure: Callable[[Figures], float]) -> Spread:
         """A figure over the seeds."""
-        values = [figure(run) for run in self.runs]
-        return Spread(mean=sum(values) / len(values), least=min(values), most=max(values))
+        return _spread([figure(run) for run in self.runs])
+
+    def spread_of_known(self, figure: Callable[[Figures], float | None]) -> Spread | None:
+        """A figure over those seeds that have it; None where none has."""
+        values = [value for run in self.runs if (value := figure(run)) is not None]
+        return _spread(values) if values else None
 
     def attained(self, objective: Objective) -> Spread | None:
-        """Share of good samples of an objective, 0..1; None where the spec has none of the name."""
+        """Share of good samples of an objective, 0..1.
+
+        None where there are no samples, or the spec has no objective of the name.
+        """
         names = [each.name for each in self.objectives]
         if objective.name not in names:
             return None
         place = names.index(objective.name)
-        return self.spread(lambda run: run.attained[place])
+        return self.spread_of_known(lambda run: run.attained[place])
+
+    def held(self, objective: Objective) -> bool | None:
+        """Whether the mean attainment is what is wanted; None where there is none."""
+        found = self.attained(objective)
+        return None if found is None else found.mean >= objective.share
 
     @property
     def cost(self) -> Spread | None:
@@ -65,7 +77,12 @@ class Variant:
     @property
     def missed(self) -> tuple[Objective, ...]:
         """Objectives whose mean attainment is below what is wanted."""
-        return tuple(o for o in self.objectives if not _held(self, o))
+        return tuple(o for o in self.objectives if self.held(o) is False)
+
+    @property
+    def unproven(self) -> tuple[Objective, ...]:
+        """Objectives without samples."""
+        return tuple(o for o in self.objectives if self.held(o) is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,29 +142,52 @@ def verdict(comparison: Comparison) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _held(variant: Variant, objective: Objective) -> bool:
-    found = variant.attained(objective)
-    return found is not None and found.mean >= objective.share
+def _spread(values: list[float]) -> Spread:
+    return Spread(mean=sum(values) / len(values), least=min(values), most=max(values))
 
 
 def _objectives(comparison: Comparison) -> str:
     new, old = comparison.new, comparison.old
     if not new.objectives:
         return "The new spec states no objective"
-    if not new.missed:
-        said = f"The new spec meets {_all(len(new.objectives))}"
-        if old is None:
-            return said
-        regained = [o.name for o in old.missed]
-        return f"{said}; the old one misses {_and(regained)}" if regained else f"{said} as before"
-    said = f"The new spec misses {_and([_miss(new, o) for o in new.missed])}"
+    said = _of_new(new)
     if old is None:
         return said
-    held = [o.name for o in new.missed if _held(old, o)]
+    not_met = (*new.missed, *new.unproven)
+    if not not_met:
+        if old.missed:
+            return f"{said}; the old one misses {_and([o.name for o in old.missed])}"
+        return f"{said}; with the old one {_lacking(old)}" if old.unproven else f"{said} as before"
+    held = [o.name for o in not_met if old.held(o)]
     missed_before = [_miss(old, o) for o in old.missed]
     if held:
         return f"{said}; the old one meets {_and(held)}"
     return f"{said}; the old one misses {_and(missed_before)}" if missed_before else said
+
+
+def _of_new(new: Variant) -> str:
+    """What it misses, else meets, and of what nothing is known."""
+    if not new.unproven:
+        if not new.missed:
+            return f"The new spec meets {_all(len(new.objectives))}"
+        return f"The new spec misses {_and([_miss(new, o) for o in new.missed])}"
+    met = [o.name for o in new.objectives if new.held(o)]
+    if new.missed:
+        said = f"The new spec misses {_and([_miss(new, o) for o in new.missed])}"
+    elif met:
+        said = f"The new spec meets {_and(met)}"
+    else:
+        return f"Nothing is proven of the new spec, as {_lacking(new)}"
+    return f"{said}; {_lacking(new)}, so nothing is proven of {_it(len(new.unproven))}"
+
+
+def _lacking(variant: Variant) -> str:
+    names = [o.name for o in variant.unproven]
+    return f"{_and(names)} {'has' if len(names) == 1 else 'have'} no samples"
+
+
+def _it(count: int) -> str:
+    return "it" if count == 1 else "them"
 
 
 def _worst(comparison: Comparison) -> str:

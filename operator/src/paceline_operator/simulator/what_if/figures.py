@@ -10,7 +10,7 @@ from paceline_operator.autopilot.decision import Knob
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.simulator.result import Result, Sample
 from paceline_operator.simulator.scoring.outcome import REFUSED, Outcome
-from paceline_operator.simulator.scoring.score import overall, worst_window
+from paceline_operator.simulator.scoring.score import Score, overall, worst_window
 from paceline_operator.simulator.scoring.yardstick import Yardstick
 
 _HOUR_S = 3600.0
@@ -22,9 +22,11 @@ class Figures:
 
     Attributes:
         requests: Sent.
-        attained: Share of good samples of each objective, in their order, 0..1.
+        attained: Share of good samples of each objective, in their order, 0..1; None where there
+            are no samples.
+        offered: Requests of the tier of each objective, in their order.
         goodput: Share of requests that are whole and met every objective of their tier, 0..1;
-            of the tiers that have one.
+            of the tiers that have one, None where no request is of such a tier.
         worst_5min: Lowest of that in five minutes.
         worst_5min_at_s: Their beginning, from the beginning of the load; None where no five
             minutes hold twenty requests.
@@ -41,8 +43,9 @@ class Figures:
     """
 
     requests: int
-    attained: tuple[float, ...]
-    goodput: float
+    attained: tuple[float | None, ...]
+    offered: tuple[int, ...]
+    goodput: float | None
     worst_5min: float
     worst_5min_at_s: float | None
     replica_hours: float
@@ -84,9 +87,12 @@ def figures(
     return Figures(
         requests=len(sent),
         attained=tuple(
-            overall(sent, partial(yardstick.samples, objective)).share for objective in objectives
+            _share(overall(sent, partial(yardstick.samples, objective))) for objective in objectives
         ),
-        goodput=overall(judged, yardstick.goodput).share,
+        offered=tuple(
+            sum(each.tier == objective.tier.value for each in sent) for objective in objectives
+        ),
+        goodput=_share(overall(judged, yardstick.goodput)),
         worst_5min=1.0 if worst is None else worst.share,
         worst_5min_at_s=None if worst is None else max(0.0, worst.start_s - lead_s),
         replica_hours=pod_s / _HOUR_S,
@@ -111,6 +117,10 @@ def _fleet(
 
 
 def _judged(sent: Sequence[Outcome], objectives: Sequence[Objective]) -> list[Outcome]:
-    """Requests of tiers that have an objective; all where there is none."""
+    """Requests of tiers that have an objective."""
     tiers = {objective.tier.value for objective in objectives}
-    return [each for each in sent if not tiers or each.tier in tiers]
+    return [each for each in sent if each.tier in tiers]
+
+
+def _share(score: Score) -> float | None:
+    return score.share if score.total else None
