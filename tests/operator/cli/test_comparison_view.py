@@ -115,3 +115,9 @@ def test_no_samples_are_a_state_of_their_own() -> None:
     assert (new["objectives"][0]["attained"], new["objectives"][0]["held"]) == (None, None)
     assert new["objectives"][1]["held"] is True
     assert (new["goodput"], new["runs"][0]["attained"]) == (None, [None, 0.99])
+
+
+def test_without_enough_requests_there_are_no_worst_minutes() -> None:
+    found = comparison(OLD, variant("new", figures(worst_5min=None, worst_5min_at_s=None)))
+    assert values(found)["worst 5 minutes of that"] == ("90.0 %", "-", "")
+    assert comparison_document(found)["new"]["worst5min"] is None

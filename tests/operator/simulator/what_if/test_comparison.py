@@ -54,6 +54,14 @@ def test_the_verdict_is_one_sentence(old: object, new: object, said: str) -> Non
     assert verdict(comparison(before, variant("new", new))) == said  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("before", "after"), [(1.0, None), (None, 0.2), (None, None)])
+def test_worst_minutes_that_nobody_knows_are_not_told(
+    before: float | None, after: float | None
+) -> None:
+    pair = (variant(n, figures(worst_5min=w)) for n, w in (("old", before), ("new", after)))
+    assert "worst" not in verdict(comparison(*pair))
+
+
 def test_a_spec_without_objectives_or_price() -> None:
     new = variant("new", price=None, objectives=())
     assert verdict(comparison(None, new)) == (

@@ -88,6 +88,11 @@ def test_the_worst_minutes_are_told_with_their_time() -> None:
     assert found.worst_5min_at_s == pytest.approx(700.0, abs=10.0)
 
 
+def test_few_requests_have_no_worst_minutes() -> None:
+    found = of([done(100.0 + 20 * place, 9.0) for place in range(100)])
+    assert (found.goodput, found.worst_5min, found.worst_5min_at_s) == (0.0, None, None)
+
+
 def test_what_nobody_asked_for_has_no_share() -> None:
     found = of([done(200.0, tier="batch")])
     assert (found.attained, found.offered, found.goodput) == ((None, None), (0, 0), None)

@@ -191,15 +191,14 @@ def _it(count: int) -> str:
 
 
 def _worst(comparison: Comparison) -> str:
-    new = comparison.new.spread(lambda run: run.worst_5min).mean
-    if comparison.old is None or not comparison.new.objectives:
+    if comparison.old is None:
         return ""
-    old = comparison.old.spread(lambda run: run.worst_5min).mean
-    if old - new < WORSE_SHARE:
+    old, new = (v.spread_of_known(lambda run: run.worst_5min) for v in comparison.variants)
+    if old is None or new is None or old.mean - new.mean < WORSE_SHARE:
         return ""
     return (
-        f"serves {100 * new:.1f} % of requests within them in its worst five minutes instead of "
-        f"{100 * old:.1f} %"
+        f"serves {100 * new.mean:.1f} % of requests within them in its worst five minutes instead "
+        f"of {100 * old.mean:.1f} %"
     )
 
 

@@ -27,9 +27,8 @@ class Figures:
         offered: Requests of the tier of each objective, in their order.
         goodput: Share of requests that are whole and met every objective of their tier, 0..1;
             of the tiers that have one, None where no request is of such a tier.
-        worst_5min: Lowest of that in five minutes.
-        worst_5min_at_s: Their beginning, from the beginning of the load; None where no five
-            minutes hold twenty requests.
+        worst_5min: Lowest of that in five minutes; None where no five minutes hold twenty requests.
+        worst_5min_at_s: Their beginning, from the beginning of the load.
         replica_hours: Of all pods over the load's span, those that start or drain included.
         replicas_mean: Pods on average.
         replicas_peak: Most replicas wanted.
@@ -46,7 +45,7 @@ class Figures:
     attained: tuple[float | None, ...]
     offered: tuple[int, ...]
     goodput: float | None
-    worst_5min: float
+    worst_5min: float | None
     worst_5min_at_s: float | None
     replica_hours: float
     replicas_mean: float
@@ -93,7 +92,7 @@ def figures(
             sum(each.tier == objective.tier.value for each in sent) for objective in objectives
         ),
         goodput=_share(overall(judged, yardstick.goodput)),
-        worst_5min=1.0 if worst is None else worst.share,
+        worst_5min=None if worst is None else worst.share,
         worst_5min_at_s=None if worst is None else max(0.0, worst.start_s - lead_s),
         replica_hours=pod_s / _HOUR_S,
         replicas_mean=pod_s / (sum(seconds for _, seconds in fleet) or 1.0),
