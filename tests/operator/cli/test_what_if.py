@@ -182,7 +182,7 @@ def test_an_objective_without_samples_does_not_pass(desk: Desk, metric: str, tie
         f"{metric} p95 120 ms{', batch tier' if tier == 'batch' else ''})",
         "no samples",
     ]
-    assert "Nothing is proven of the new spec, as only has no samples, and needs" in done.stdout
+    assert "The new spec proves nothing, as only has no samples, and needs" in done.stdout
     assert "- No samples of only: " in done.stdout
 
 

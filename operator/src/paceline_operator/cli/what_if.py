@@ -20,17 +20,16 @@ from paceline_operator.simulator.loads.trace import TraceError
 from paceline_operator.simulator.profiles import UnknownProfileError, find_profile
 from paceline_operator.simulator.what_if.comparison import Comparison, LoadFacts, Variant
 from paceline_operator.simulator.what_if.engine_facts import (
-    EngineFacts,
     Measured,
     Said,
     UnknownEnginesError,
     engine_facts,
 )
 from paceline_operator.simulator.what_if.figures import Figures
-from paceline_operator.simulator.what_if.fleet import left_out
+from paceline_operator.simulator.what_if.fleet import fleet_config, left_out
 from paceline_operator.simulator.what_if.lead_in import lead_s, led_in
 from paceline_operator.simulator.what_if.play import Stage, play
-from paceline_operator.simulator.what_if.run_notes import without_samples
+from paceline_operator.simulator.what_if.run_notes import never_served, without_samples
 
 NO_OLD = "none"
 _ROUTER_SEED = 7919
@@ -174,7 +173,7 @@ def _variants(
                     ),
                 )
             )
-        variants.append(_variant(subject, stage.facts, tuple(runs)))
+        variants.append(_variant(subject, stage, tuple(runs)))
     return variants
 
 
@@ -223,7 +222,7 @@ def _stage(subject: Subject, gathered: Gathered, said: Said) -> Stage:
     return Stage(spec=subject.spec, facts=facts, running=gathered.running)
 
 
-def _variant(subject: Subject, facts: EngineFacts, runs: tuple[Figures, ...]) -> Variant:
+def _variant(subject: Subject, stage: Stage, runs: tuple[Figures, ...]) -> Variant:
     price = subject.spec.scaling.cost_per_replica_hour
     objectives = policy_from_spec(subject.spec).objectives
     return Variant(
@@ -234,8 +233,9 @@ def _variant(subject: Subject, facts: EngineFacts, runs: tuple[Figures, ...]) ->
         runs=runs,
         notes=(
             *subject.notes,
-            *facts.notes,
+            *stage.facts.notes,
             *left_out(subject.spec),
+            *never_served(fleet_config(stage.spec, stage.facts).engine, runs),
             *without_samples(objectives, runs),
         ),
     )

@@ -81,7 +81,7 @@ NONE, HALF = figures(attained=(None, None)), figures(attained=(0.97, None))
         ),
         (
             None, NONE,
-            "Nothing is proven of the new spec, as first-token and cadence have no samples",
+            "The new spec proves nothing, as first-token and cadence have no samples",
         ),
         (
             GOOD, figures(attained=(0.90, None)),

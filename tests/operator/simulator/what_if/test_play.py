@@ -14,7 +14,7 @@ from paceline_operator.simulator.what_if.figures import Figures
 from paceline_operator.simulator.what_if.lead_in import led_in
 from paceline_operator.simulator.what_if.play import Stage, play
 from tests.operator.simulator import fleets
-from tests.operator.simulator.what_if.build import facts, spec
+from tests.operator.simulator.what_if.build import PROFILE, facts, spec
 
 SPAN_S, LEAD_S = 300.0, 200.0
 
@@ -91,3 +91,10 @@ def test_how_far_it_has_come_is_told_while_nothing_is_sent_too() -> None:
     assert heard_s[0] == 0.0
     assert max(after - before for before, after in pairwise(heard_s)) <= 15.0
     assert heard_s[-1] > LEAD_S + SPAN_S + 10.0
+
+
+@pytest.mark.parametrize(("max_model_len", "refused"), [(1000, 2), (1001, 0)])
+def test_requests_that_no_replica_ever_takes_are_counted(max_model_len: int, refused: int) -> None:
+    engine = {"device": {"type": "Simulated", "profile": PROFILE}, "maxModelLen": max_model_len}
+    found = requests((0.0, 1), (250.0, 1), engine=engine)
+    assert (found.requests, found.refused, found.never_served) == (2, refused, refused)

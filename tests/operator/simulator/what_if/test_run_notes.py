@@ -2,9 +2,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from paceline_operator.api.v1alpha1 import Tier
-from paceline_operator.simulator.what_if.run_notes import without_samples
-from tests.operator.simulator.what_if.build import ITL, TTFT, figures
+from paceline_operator.simulator.what_if.fleet import fleet_config
+from paceline_operator.simulator.what_if.run_notes import never_served, without_samples
+from tests.operator.simulator.what_if.build import ITL, TTFT, facts, figures, spec
 
 
 def test_nothing_is_said_of_what_has_samples() -> None:
@@ -20,3 +23,26 @@ def test_it_is_said_why_there_are_no_samples() -> None:
         "No samples of cadence: 1,234 requests of the interactive tier came, and none was served "
         "so far that it could be measured.",
     )
+
+
+@pytest.mark.parametrize(
+    ("max_model_len", "limit"),
+    [
+        (4096, "4,096 tokens of engine.maxModelLen; raise that."),
+        (
+            None,
+            "100,000 tokens that a replica's KV cache holds; raise engine.kvCache.memory, or pass "
+            "what it will hold as --kv-tokens.",
+        ),
+    ],
+)
+def test_requests_that_are_too_long_are_named_with_the_limit(
+    max_model_len: int | None, limit: str
+) -> None:
+    device = {"type": "Simulated", "profile": "llama-3-8b-a100"}
+    engine = fleet_config(spec(engine={"device": device, "maxModelLen": max_model_len}), facts())
+    assert never_served(engine.engine, (figures(never_served=12), figures(never_served=14))) == (
+        "13 of 1,000 requests can never be served and count as refused: a prompt has to be shorter "
+        f"than the {limit}",
+    )
+    assert never_served(engine.engine, (figures(),)) == ()

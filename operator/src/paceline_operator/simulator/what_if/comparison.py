@@ -177,7 +177,7 @@ def _of_new(new: Variant) -> str:
     elif met:
         said = f"The new spec meets {_and(met)}"
     else:
-        return f"Nothing is proven of the new spec, as {_lacking(new)}"
+        return f"The new spec proves nothing, as {_lacking(new)}"
     return f"{said}; {_lacking(new)}, so nothing is proven of {_it(len(new.unproven))}"
 
 

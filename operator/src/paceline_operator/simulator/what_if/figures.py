@@ -39,6 +39,7 @@ class Figures:
         refused: Requests that were refused.
         unserved: Others that got no whole answer.
         late: Whole answers that missed an objective.
+        never_served: Of the refused, those that no replica can ever take, however idle.
     """
 
     requests: int
@@ -57,6 +58,7 @@ class Figures:
     refused: int
     unserved: int
     late: int
+    never_served: int = 0
 
 
 def figures(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from typing_extensions import override
 
@@ -57,20 +57,22 @@ def play(
     """
     policy = steering_policy(stage.spec, stage.facts)
     config = fleet_config(stage.spec, stage.facts, stage.running)
-    watched = _watched(requests, at)
+    too_long = config.engine.max_request_tokens
+    sent = _Sent(requests, at, from_s=lead_s, too_long=too_long)
     result = simulate(
-        _held_open(watched, lead_s + span_s, config.engine.max_request_tokens),
+        _held_open(sent, lead_s + span_s, too_long),
         config,
         _Watched(policy, at),
         generator=generator,
     )
-    return figures(
+    found = figures(
         result,
         policy.objectives,
         lead_s=lead_s,
         span_s=span_s,
         sample_s=config.scrape_interval_s,
     )
+    return replace(found, never_served=sent.never_served)
 
 
 def _held_open(requests: Iterable[Request], end_s: float, too_long: int) -> Iterator[Request]:
@@ -83,11 +85,37 @@ def _held_open(requests: Iterable[Request], end_s: float, too_long: int) -> Iter
     yield Request(end_s, too_long, 1)
 
 
-def _watched(requests: Iterable[Request], at: Callable[[float], None]) -> Iterator[Request]:
-    """The requests; tells of each when the next is asked for: that is when it has been sent."""
-    for request in requests:
-        yield request
-        at(request.arrival_s)
+class _Sent:
+    """Requests that are passed on.
+
+    Args:
+        requests: In order of arrival.
+        at: Hears when each was sent: by then the next one is asked for.
+        from_s: Those from then on are counted.
+        too_long: Tokens of a prompt that no engine takes.
+
+    Attributes:
+        never_served: Those of them that no engine takes.
+    """
+
+    def __init__(
+        self,
+        requests: Iterable[Request],
+        at: Callable[[float], None],
+        *,
+        from_s: float,
+        too_long: int,
+    ) -> None:
+        self._requests, self._at = requests, at
+        self._from_s, self._too_long = from_s, too_long
+        self.never_served = 0
+
+    def __iter__(self) -> Iterator[Request]:
+        for request in self._requests:
+            yield request
+            self._at(request.arrival_s)
+            if request.prompt_tokens >= self._too_long and request.arrival_s >= self._from_s:
+                self.never_served += 1
 
 
 class _Watched(AutopilotController):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paceline_operator.autopilot.policy import Objective
+from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.what_if.figures import Figures
 
 
@@ -14,6 +15,25 @@ def without_samples(objectives: Sequence[Objective], runs: Sequence[Figures]) ->
         _why(objective, max(run.offered[place] for run in runs))
         for place, objective in enumerate(objectives)
         if all(run.attained[place] is None for run in runs)
+    )
+
+
+def never_served(engine: EngineConfig, runs: Sequence[Figures]) -> tuple[str, ...]:
+    """That requests are too long for any replica, and what to raise; nothing where none is."""
+    never = round(sum(run.never_served for run in runs) / len(runs))
+    requests = round(sum(run.requests for run in runs) / len(runs))
+    if not never:
+        return ()
+    if engine.max_model_len <= engine.kv_capacity_tokens:
+        limit = f"{engine.max_model_len:,} tokens of engine.maxModelLen; raise that"
+    else:
+        limit = (
+            f"{engine.kv_capacity_tokens:,} tokens that a replica's KV cache holds; raise "
+            "engine.kvCache.memory, or pass what it will hold as --kv-tokens"
+        )
+    return (
+        f"{never:,} of {requests:,} requests can never be served and count as refused: a prompt "
+        f"has to be shorter than the {limit}.",
     )
 
 
