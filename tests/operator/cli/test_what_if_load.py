@@ -35,6 +35,20 @@ def test_a_trace_whose_times_are_no_seconds_is_refused(tmp_path: Path) -> None:
         what_if_load.from_trace(trace, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("last", "length"), [("0.000000001", "2e-09"), ("0.0004", "0.0008"), ("0.49", "0.98")]
+)
+def test_a_trace_of_next_to_no_length_is_refused(tmp_path: Path, last: str, length: str) -> None:
+    trace = tmp_path / "load.csv"
+    trace.write_text(f"arrival_s,prompt_tokens,output_tokens\n0,100,10\n{last},100,10\n")
+    with pytest.raises(CliError) as refused:
+        what_if_load.from_trace(trace, 1.0)
+    assert str(refused.value) == (
+        f"{trace}: its requests arrive within {length} s, and 1 s is the least that can be "
+        "played; give arrival_s in seconds, or more of it"
+    )
+
+
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     file = tmp_path / "load.csv"

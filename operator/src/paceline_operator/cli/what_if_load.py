@@ -27,6 +27,8 @@ from paceline_operator.simulator.request import Request
 
 LONGEST_TRACE_S = 31 * 86_400.0
 """Times in milliseconds, or from the epoch on some lines, would be played for hours."""
+SHORTEST_TRACE_S = 1.0
+"""In less no fleet can be looked at, and next to nothing would be paid for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,7 @@ def from_trace(path: Path, scale: float) -> PlayableLoad:
     Its plays raise TraceError where the file has changed meanwhile.
 
     Raises:
-        CliError: The file is no trace, or one that would be played for hours.
+        CliError: The file is no trace, one that would be played for hours, or next to none.
     """
     try:
         tape = _unchanged(path)
@@ -81,6 +83,12 @@ def from_trace(path: Path, scale: float) -> PlayableLoad:
             f"{path}: its requests arrive over {duration.written(tape.span_s)}, and "
             f"{duration.written(LONGEST_TRACE_S)} are played at most; give arrival_s in seconds, "
             "or a part of it"
+        )
+    if tape.span_s < SHORTEST_TRACE_S:
+        raise CliError(
+            f"{path}: its requests arrive within {tape.span_s:.2g} s, and "
+            f"{SHORTEST_TRACE_S:g} s is the least that can be played; give arrival_s in seconds, "
+            "or more of it"
         )
     return PlayableLoad(
         tape=lambda _seed: tape,
