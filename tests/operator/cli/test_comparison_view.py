@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from paceline_operator.cli.comparison_document import comparison_document
 from paceline_operator.cli.comparison_rows import rows
-from paceline_operator.cli.comparison_view import markdown, notes, render
+from paceline_operator.cli.comparison_view import markdown, notes, render, title
 from paceline_operator.simulator.what_if.comparison import Comparison, verdict
 from tests.operator.simulator.what_if.build import ITL, TTFT, comparison, figures, variant
 
@@ -103,6 +104,13 @@ def test_json_has_the_spread_and_every_run() -> None:
     assert new["objectives"][0]["held"] is False
     assert new["objectives"][0]["attained"]["most"] == 0.92
     assert [run["refused"] for run in new["runs"]] == [12, 12]
+
+
+@pytest.mark.parametrize(
+    ("requests", "said"), [(1.0, "1 request"), (1.4, "1 request"), (2000.0, "2,000 requests")]
+)
+def test_the_title_counts_requests(requests: float, said: str) -> None:
+    assert f", {said} (mean " in title(replace(PAIR, load=replace(PAIR.load, requests=requests)))
 
 
 def test_no_samples_are_a_state_of_their_own() -> None:

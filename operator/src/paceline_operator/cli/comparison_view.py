@@ -53,8 +53,10 @@ def markdown(comparison: Comparison) -> str:
 def title(comparison: Comparison) -> str:
     """What was played, in one line."""
     load = comparison.load
+    requests = f"{load.requests:,.0f}"
+    noun = "request" if requests == "1" else "requests"
     return (
-        f"{comparison.name}: {load.source}, {written(load.span_s)}, {load.requests:,.0f} requests "
+        f"{comparison.name}: {load.source}, {written(load.span_s)}, {requests} {noun} "
         f"(mean prompt {load.prompt_mean:,.0f} tokens, answer {load.output_mean:,.0f})"
     )
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from paceline_operator.simulator.what_if.comparison import Spread, Variant, verdict
 from paceline_operator.simulator.what_if.figures import Figures
@@ -120,6 +122,15 @@ def test_seeds_give_a_spread() -> None:
     found = variant("new", figures(replica_hours=3.0), figures(replica_hours=5.0))
     assert found.spread(lambda run: run.replica_hours) == Spread(mean=4.0, least=3.0, most=5.0)
     assert found.cost == Spread(mean=10.0, least=7.5, most=12.5)
+
+
+@given(share=st.floats(0.0, 1.0), count=st.integers(1, 100))
+@example(share=0.9, count=3)
+def test_a_mean_lies_between_the_least_and_the_most(share: float, count: int) -> None:
+    found = variant("new", *[figures(replica_hours=share)] * count)
+    assert found.spread(lambda run: run.replica_hours) == Spread(
+        mean=share, least=share, most=share
+    )
 
 
 def test_an_objective_is_held_by_its_mean() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import fmean
 
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.simulator.what_if.figures import Figures
@@ -143,7 +144,9 @@ def verdict(comparison: Comparison) -> str:
 
 
 def _spread(values: list[float]) -> Spread:
-    return Spread(mean=sum(values) / len(values), least=min(values), most=max(values))
+    """By rounding alone, a mean may come to lie outside of what it is a mean of."""
+    least, most = min(values), max(values)
+    return Spread(mean=min(max(fmean(values), least), most), least=least, most=most)
 
 
 def _objectives(comparison: Comparison) -> str:
