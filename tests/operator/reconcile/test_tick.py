@@ -218,10 +218,10 @@ async def test_a_scale_in_that_is_taken_back_is_told_once(
     gathers(monkeypatch, ctx, changing(spec=paused, pods=(marked, B)))
     ctx.session(KEY).target = 1
     await passes.tick(ctx, KEY)
-    assert (ctx.session(KEY).target, api.told.count("ScaleInHeld")) == (2, 1)
+    assert (ctx.session(KEY).target, api.reasons.count("ScaleInHeld")) == (2, 1)
     gathers(monkeypatch, ctx, changing(spec=paused))
     await passes.tick(ctx, KEY)
-    assert api.told.count("ScaleInHeld") == 1
+    assert api.reasons.count("ScaleInHeld") == 1
 
 
 async def test_what_was_announced_is_kept_where_the_scale_then_fails(
