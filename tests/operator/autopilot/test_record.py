@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -111,6 +114,8 @@ def _first(law: Recorded) -> Asked:
         (lambda line: line.replace('"fleet":', '"fleat":'), "fleet is missing"),
         (lambda line: line.replace('"slices":[]', '"slices":[7]'), "line before"),
         (lambda line: line.replace('"objectives":[', '"objectives":[7,'), "objectives"),
+        (lambda line: "[" * 30_000 + line, "nested too deep"),
+        (lambda line: re.sub('"now_s":[^,]*', '"now_s":NaN', line), "no decision can be made"),
     ],
 )
 def test_what_is_no_record_is_said(
@@ -118,6 +123,55 @@ def test_what_is_no_record_is_said(
 ) -> None:
     with pytest.raises(RecordError, match=what):
         Replay().again(change(lines[0]))
+
+
+REMOVED = object()
+VALUES = (
+    *(REMOVED, None, "x", "nan", [], {}, True),
+    *(0, -1, 1.5, -1e-300, 1e308, 10**400, float("nan"), float("inf")),
+)
+
+
+def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to each field."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, each in inside:
+        yield (*place, key)
+        if isinstance(each, dict | list):
+            yield from _places(each, (*place, key))
+
+
+def _mutated(line: str, place: tuple[Any, ...], value: Any) -> str:
+    document = json.loads(line)
+    holder = document
+    for key in place[:-1]:
+        holder = holder[key]
+    if value is REMOVED:
+        del holder[place[-1]]
+    else:
+        holder[place[-1]] = value
+    return json.dumps(document, separators=(",", ":"))
+
+
+@pytest.mark.behaviour(
+    "a record that was damaged or edited is made again, or refused as a record",
+    report="a value that no measurement has ended replay with a traceback",
+)
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_record_with_one_other_value_is_made_again_or_refused(
+    lines: list[str], data: st.DataObject
+) -> None:
+    number = data.draw(st.sampled_from((0, 1, 8)))
+    places = [place for place in _places(json.loads(lines[number])) if place[0] != "tick"]
+    changed = _mutated(
+        lines[number], data.draw(st.sampled_from(places)), data.draw(st.sampled_from(VALUES))
+    )
+    replay = Replay()
+    for line in lines[:number]:
+        replay.again(line)
+    with suppress(RecordError):
+        replay.again(changed)
 
 
 def test_a_line_in_the_middle_needs_the_one_before(lines: list[str]) -> None:

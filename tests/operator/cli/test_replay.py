@@ -57,6 +57,7 @@ def test_each_mismatch_is_one_line(tmp_path: Path, lines: list[str]) -> None:
     ("content", "what"),
     [
         (b"{}\n", ":1: it is no record of version 1"),
+        (b"[" * 30_000 + b"\n", ":1: it is nested too deep"),
         (b"\xff\xfe\n", "it is no text"),
         (None, "No "),
         (b"", "no whole decision is in it, so none was made again"),

@@ -87,16 +87,29 @@ class Replay:
         """Key of the object, and the line as it comes out when its decision is made again.
 
         Raises:
-            RecordError: The line is no record of this version, or lacks the line before it.
+            RecordError: The line is no record of this version, lacks the line before it, or holds
+                values that nothing can be decided on.
         """
+        try:
+            return self._again(line)
+        except RecordError:
+            raise
+        except Exception as error:
+            # Reading checks types; which values fit together only the law finds out, as it fails.
+            raise RecordError(
+                f"no decision can be made of its values ({type(error).__name__}: {error})"
+            ) from error
+
+    def _again(self, line: str) -> tuple[str, str]:
         document = _parsed(line)
         key = str(document.get("object", ""))
         before = self._before.get(key)
         policy, fleet, memory, now_s = _inputs(document, before)
         tick = pilot.step(policy, fleet, memory, now_s)
         asked = Asked(policy=policy, fleet=fleet, memory=memory, now_s=now_s, tick=tick)
+        text = _text(_document(key, asked, before))
         self._before[key] = asked
-        return key, _text(_document(key, asked, before))
+        return key, text
 
 
 def _document(key: str, asked: Asked, before: Asked | None) -> dict[str, Any]:
@@ -128,6 +141,8 @@ def _slices(slices: tuple[Window, ...], before: Asked | None) -> list[Any]:
 def _parsed(line: str) -> dict[str, Any]:
     try:
         document = json.loads(line)
+    except RecursionError as error:
+        raise RecordError("it is nested too deep for a record") from error
     except ValueError as error:
         raise RecordError(f"it is no JSON ({error})") from error
     if not isinstance(document, dict) or document.get("version") != VERSION:
