@@ -161,14 +161,25 @@ def test_the_namespace_is_as_written(tmp_path: Path, namespace: str | None) -> N
     assert read_manifest(written(tmp_path, given)).namespace == (namespace or None)
 
 
-def test_labels_that_contain_themselves_are_not_looked_into(tmp_path: Path) -> None:
+def test_what_contains_itself_is_refused_as_kubectl_does(tmp_path: Path) -> None:
     path = tmp_path / "new.yaml"
     path.write_text(
         "apiVersion: paceline.dev/v1alpha1\nkind: InferenceService\n"
         "metadata: {name: chat, labels: &own {x: *own}}\n"
         "spec: {engine: {device: {type: Simulated}}}\n"
     )
-    assert read_manifest(path).name == "chat"
+    assert refused(path).startswith("is not YAML: the value of an anchor contains itself")
+
+
+@pytest.mark.behaviour(
+    "a few hundred bytes of manifest never stand for more than memory holds",
+    report="a manifest whose anchors repeat each other took all memory of the check",
+)
+def test_anchors_that_repeat_each_other_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "new.yaml"
+    lines = (f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12))
+    path.write_text("\n".join(("a0: &a0 [x]", *lines)))
+    assert refused(path).startswith("is not YAML: aliases repeat more than 100000 values")
 
 
 @pytest.mark.parametrize(
