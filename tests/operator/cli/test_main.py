@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from paceline_operator.cli import main
+from paceline_operator.cli import commands
 from paceline_operator.cli.service import Service
 from tests.operator.cli.sample import service
 from tests.support.fleet_api import FleetApi
@@ -145,7 +145,7 @@ async def test_views_come_one_below_the_other_where_none_can_be_drawn_over(
 ) -> None:
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=is_terminal, width=120, _environ={"TERM": term})
-    monkeypatch.setattr(main, "_console", lambda: console)
+    monkeypatch.setattr(commands, "_console", lambda: console)
     counts: list[int] = []
 
     async def seen() -> AsyncIterator[Service]:
@@ -153,5 +153,26 @@ async def test_views_come_one_below_the_other_where_none_can_be_drawn_over(
             counts.append(shown.getvalue().count("default/chat"))
             yield service()
 
-    await main._watch(seen())
+    await commands._watch(seen())
     assert counts == [0, 1, 2]
+
+
+@pytest.mark.behaviour(
+    "an interrupt ends the plug-in silently with 130, at any time",
+    report="Ctrl-C in the first second printed a traceback of the interpreter's imports",
+)
+def test_an_interrupt_while_it_starts_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(60)\n")
+    path = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+    with subprocess.Popen(
+        [str(PROGRAM), "--help"],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate() == ("", "")
+    assert process.returncode == 130

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 import typer
 
 from paceline_operator.cli.errors import CliError
+from paceline_operator.cli.main import INTERRUPTED
 
 FAILED = 1
 UNANSWERED = 2
 """Of commands whose answer itself may be a 1, as with `kubectl diff`."""
-INTERRUPTED = 130
 
 
 @contextmanager
@@ -29,12 +29,13 @@ def guarded(failed: int = FAILED) -> Iterator[None]:
     """
     try:
         yield
+        sys.stdout.flush()  # else the interpreter would find out later that it cannot be written
     except CliError as error:
         sys.stderr.write(f"error: {error}\n")
         raise typer.Exit(failed) from error
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except (typer.Exit, typer.Abort, typer.TyperException, BrokenPipeError):
+    except (typer.Exit, typer.Abort, typer.TyperException):
         raise  # they end a program in an orderly way themselves
     except Exception as error:
         traceback.print_exc()
