@@ -21,6 +21,13 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "error: no such file\n"
 
 
+def test_what_an_input_holds_orders_nothing_to_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ended_by(CliError("a\nb: \x1b[2J no such field"))
+    assert capsys.readouterr().err == "error: a\\nb: \\x1b[2J no such field\n"
+
+
 @pytest.mark.behaviour(
     "a defect is no answer: it ends with the exit code of an error, and with its traceback",
     report="an exception nobody expected ended a check with 1, as a spec does that misses",

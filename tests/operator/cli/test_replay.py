@@ -74,3 +74,11 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, content: bytes | None, 
     assert done.stderr.startswith(f"error: {path}")
     assert what in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_key_of_several_lines_is_shown_on_one(tmp_path: Path, lines: list[str]) -> None:
+    document = {**json.loads(lines[0]), "object": "a\n\x1b[2Jb", "tick": {}}
+    done = replay(written(tmp_path / "a.jsonl", [json.dumps(document)]))
+    said, last = done.stdout.splitlines()
+    assert r": a\n\x1b[2Jb: " in said
+    assert last == "replay: 1 of 1 decisions differ"

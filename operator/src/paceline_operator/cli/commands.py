@@ -16,6 +16,7 @@ from rich.live import Live
 from paceline_operator.cli import document, status_view
 from paceline_operator.cli.explanation import explain as explained
 from paceline_operator.cli.guard import UNANSWERED, guarded
+from paceline_operator.cli.plain_text import one_line
 from paceline_operator.cli.replay import replay as replayed
 from paceline_operator.cli.service import Service, connected
 from paceline_operator.cli.watching import looks
@@ -77,7 +78,7 @@ def replay(
             count += 1
             if said is not None:
                 differing += 1
-                sys.stdout.write(f"{said}\n")
+                sys.stdout.write(f"{one_line(said)}\n")
         said = f"{differing} of {count} decisions differ" if differing else f"ok {count} decisions"
         sys.stdout.write(f"replay: {said}\n")
     if differing:

@@ -10,6 +10,7 @@ from paceline_operator.api.status import DecisionStatus, InferenceServiceStatus,
 from paceline_operator.cli import status_view, wording
 from paceline_operator.cli.hindsight_text import compared
 from paceline_operator.cli.knob_story import KnobStory, story
+from paceline_operator.cli.plain_text import one_line
 from paceline_operator.cli.service import Service
 
 _QUIET = {
@@ -50,7 +51,7 @@ class Explanation:
 
 
 def _topic(title: str, said: tuple[str, ...]) -> str:
-    return "\n".join([title, *(f"  {sentence}" for sentence in said)]) if said else ""
+    return "\n".join([title, *(f"  {one_line(sentence)}" for sentence in said)]) if said else ""
 
 
 def explain(service: Service, now: datetime) -> Explanation:

@@ -11,6 +11,7 @@ import typer
 
 from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.main import INTERRUPTED
+from paceline_operator.cli.plain_text import one_line
 
 FAILED = 1
 UNANSWERED = 2
@@ -31,7 +32,7 @@ def guarded(failed: int = FAILED) -> Iterator[None]:
         yield
         sys.stdout.flush()  # else the interpreter would find out later that it cannot be written
     except CliError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {one_line(str(error))}\n")
         raise typer.Exit(failed) from error
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None

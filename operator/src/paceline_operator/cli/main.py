@@ -26,6 +26,7 @@ def _run() -> None:
     from paceline_operator import nesting  # noqa: PLC0415
     from paceline_operator.cli import output  # noqa: PLC0415
     from paceline_operator.cli.commands import app  # noqa: PLC0415
+    from paceline_operator.cli.plain_text import one_line  # noqa: PLC0415
 
     logging.disable(logging.CRITICAL)  # libraries' log lines are not for this user
     nesting.allow()
@@ -33,5 +34,5 @@ def _run() -> None:
     try:
         app()
     except output.OutputError as error:  # of a help text
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {one_line(str(error))}\n")
         sys.exit(1)

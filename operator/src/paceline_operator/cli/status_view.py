@@ -10,6 +10,7 @@ from rich.text import Text
 
 from paceline_operator.api.status import Condition, InferenceServiceStatus
 from paceline_operator.cli import wording
+from paceline_operator.cli.plain_text import one_line
 from paceline_operator.cli.service import Service
 
 _SHOWN = (
@@ -129,7 +130,7 @@ def _conditions(status: InferenceServiceStatus) -> Table:
             found = known[kind]
             style = _style(found)
             # Messages hold square brackets, which a string would have taken for markup.
-            words = (Text(found.reason), Text(found.message))
+            words = (Text(found.reason), Text(one_line(found.message)))
             table.add_row(kind, Text(found.status, style=style), *words)
     return table
 
@@ -146,4 +147,6 @@ def _last(status: InferenceServiceStatus, now: datetime) -> Text:
     if decision is None:
         return Text("No decision yet.")
     when = wording.age(decision.time, now)
-    return Text(f"Last decision, {when} ago: {wording.decided(decision)}. {decision.message}")
+    return Text(
+        f"Last decision, {when} ago: {wording.decided(decision)}. {one_line(decision.message)}"
+    )

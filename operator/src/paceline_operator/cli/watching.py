@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 
 from paceline_operator.cli.errors import AwayError, LoginError
+from paceline_operator.cli.plain_text import one_line
 from paceline_operator.cli.service import Reader, Service, connected
 
 EVERY_S = 2.0
@@ -56,7 +57,7 @@ async def _looks(
             if is_first:
                 raise
             if not is_away:
-                sys.stderr.write(f"{error}; asking again\n")
+                sys.stderr.write(f"{one_line(str(error))}; asking again\n")
             is_away = True
         else:
             is_first = is_away = False
