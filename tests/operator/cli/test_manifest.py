@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,20 @@ def test_other_objects_of_the_file_are_left_out(tmp_path: Path) -> None:
             {"scaling": {"mode": False}},
             "spec.scaling.mode: Input should be 'Off', 'Recommend' or 'Auto', not false: an On, ",
         ),
+        (
+            {"scaling": {"costPerReplicaHour": 2.5}},
+            "spec.scaling.costPerReplicaHour: Input should be a valid string; it is read as a "
+            "number, so write it in quotes",
+        ),
+        (
+            fleet(scaling={"minReplicas": "2"}),
+            "spec.scaling.minReplicas: must be of type integer; write 2 without quotes",
+        ),
+        (
+            fleet(resources={"requests": {"cpu": 0.5}}),
+            "spec.resources.requests.cpu: must be of type integer or string; write it in quotes, "
+            'as in "0.5"',
+        ),
         ({"model": {"uri": True}}, "spec.model.uri: Input should be a valid string, not true: an"),
         (None, "spec.model.uri: model.uri says where the weights are"),
         (fleet(scaling={"mode": "Auto"}), "spec.scaling.maxReplicas: mode Auto needs maxReplicas"),
@@ -141,6 +156,13 @@ def test_where_models_may_lie_is_for_the_installation_to_say(tmp_path: Path, pre
         ([manifest({}), manifest({})], "2 objects of kind InferenceService"),
         ([manifest({}, apiVersion="paceline.dev/v9")], "no objects of kind InferenceService"),
         ([manifest({}, metadata={})], "metadata.name: it has no name"),
+        ([manifest({}, metadata={"name": ""})], "metadata.name: it has no name"),
+        ([manifest({}, metadata={"name": 123})], "metadata.name: it is read as a number, not as"),
+        ([manifest({}, metadata={"name": True})], "metadata.name: it is read as true or false, "),
+        (
+            [manifest({}, metadata={"name": date(2024, 1, 1)})],
+            "metadata.name: it is read as a date, not as text; write it in quotes",
+        ),
         (
             [manifest({}, metadata={"name": "a", "namespace": "b/c"})],
             "metadata.namespace: 'b/c'",

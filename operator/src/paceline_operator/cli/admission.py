@@ -43,7 +43,7 @@ def _wrong_shape(node: Schema, value: Any, path: str) -> str | None:
         return None
     wanted = "integer or string" if node.get(_EITHER) else str(node.get("type", ""))
     if not _is_of(wanted, value):
-        return f"{path}: must be of type {wanted}"
+        return f"{path}: must be of type {wanted}{_remedy(wanted, value)}"
     if wanted == "integer" and not _is_in_range(node, value):
         return f"{path}: {value} must be from {node.get('minimum')} to {node.get('maximum')}"
     if wanted == "object" and _is_closed(node):
@@ -54,6 +54,20 @@ def _wrong_shape(node: Schema, value: Any, path: str) -> str | None:
         _wrong_shape(child, inner, where) for child, inner, where in _inside(node, value, path)
     )
     return next((each for each in found if each is not None), None)
+
+
+def _remedy(wanted: str, value: Any) -> str:
+    """What to do where only quotes are wrong."""
+    if wanted == "integer" and isinstance(value, str) and value.isdecimal():
+        return f"; write {value} without quotes"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and (wanted == "string" or _has_point(wanted, value)):
+        return f'; write it in quotes, as in "{value}"'
+    return ""
+
+
+def _has_point(wanted: str, value: Any) -> bool:
+    return wanted == "integer or string" and isinstance(value, float)
 
 
 def _is_of(wanted: str, value: Any) -> bool:

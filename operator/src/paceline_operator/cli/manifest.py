@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from paceline_operator.yaml_text import YamlError, documents
 
 ANYWHERE = "/"
 """Which directories of a node may hold models, the installation says."""
+_QUOTABLE = ("a number", "a date")
 _WORDS = ("enum", "literal_error", "string_type")
 
 
@@ -56,8 +58,12 @@ def read_manifest(path: Path) -> Manifest:
     document = found[0]
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
+    if not isinstance(metadata, dict) or name is None or name == "":
         raise CliError(f"{path}: metadata.name: it has no name; give it one")
+    if not isinstance(name, str):
+        raise CliError(
+            f"{path}: metadata.name: it is read as {_kind(name)}, not as text; write it in quotes"
+        )
     return Manifest(
         path=path,
         name=name,
@@ -98,13 +104,24 @@ def check_playable(spec: InferenceServiceSpec, where: str) -> None:
 
 
 def _yaml_hint(error: ErrorDetails) -> str:
-    """What to do about a word that YAML 1.1 reads as true or false, as `kubectl` does."""
+    """What to do about text that YAML 1.1 reads as something else, as `kubectl` does."""
+    if error["type"] == "string_type" and _kind(error["input"]) in _QUOTABLE:
+        return f"; it is read as {_kind(error['input'])}, so write it in quotes"
     if not isinstance(error["input"], bool) or error["type"] not in _WORDS:
         return ""
     return (
         f", not {str(error['input']).lower()}: an On, Off, Yes or No without quotes is read as "
         'true or false; write it in quotes, as in "Off"'
     )
+
+
+def _kind(value: Any) -> str:
+    """What YAML took a value for."""
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    return "a date" if isinstance(value, date) else f"a {type(value).__name__}"
 
 
 def _namespace(given: Any, path: Path) -> str | None:
