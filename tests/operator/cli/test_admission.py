@@ -13,7 +13,7 @@ from paceline_operator.api.crd import FILE_NAME
 from paceline_operator.api.rule import VALIDATIONS
 from paceline_operator.api.schema import walk
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.cli.admission import refusal
+from paceline_operator.cli.admission import refusal, without_nulls
 from paceline_operator.cli.admission_rules import RULES
 from tests.operator.api.test_constraints import ACCEPT, REJECT, expected
 from tests.support.fleet_api import FleetApi, inference_service
@@ -39,6 +39,7 @@ def stated_rules() -> dict[str, str]:
 
 def said_of(document: dict[str, Any]) -> str | None:
     """Why the plug-in refuses it, None where it does not."""
+    document = without_nulls(document)
     try:
         InferenceServiceSpec.model_validate(document["spec"])
     except ValidationError as error:
@@ -124,6 +125,14 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {**SIMULATED, "resources": {"limits": ["cpu"]}},
     {**SIMULATED, "resources": {"limits": {"cpu": None, "memory": "1Gi"}}},
     {**SIMULATED, "resources": None},
+    {**SIMULATED, "slos": None, "replicas": None, "tuning": None},
+    {"engine": {**SIMULATED["engine"], "args": None}},
+    {"engine": {**SIMULATED["engine"], "args": [None]}},
+    {**SIMULATED, "slos": [None]},
+    {**SIMULATED, "slos": [{**TTFT, "targetMs": None}]},
+    {**SIMULATED, "slos": [{**TTFT, "percentile": None}]},
+    {**SIMULATED, "later": None},
+    {"engine": None},
     {**SIMULATED, "later": 1},
     {"model": {"uri": "file:///m.gguf"}},
     {"model": {}},

@@ -115,6 +115,32 @@ def test_what_is_wrong_is_named_by_its_path(tmp_path: Path, spec: Any, said: str
     assert refused(written(tmp_path, manifest(spec))).startswith(said)
 
 
+@pytest.mark.behaviour(
+    "a field that a template left empty is a field left out, as for an API server",
+    report="`slos:` with nothing behind it was refused as no valid tuple",
+)
+@pytest.mark.parametrize(
+    "empty",
+    [
+        {"slos": None},
+        {"replicas": None},
+        {"tuning": None},
+        {"engine": {"args": None}},
+        {"rollout": {"drainSeconds": None}},
+        {"scaling": {"mode": None, "schedules": None}},
+    ],
+)
+def test_an_empty_field_is_left_out(tmp_path: Path, empty: dict[str, Any]) -> None:
+    plain = read_manifest(written(tmp_path, manifest(fleet()))).spec
+    assert read_manifest(written(tmp_path, manifest(fleet(**empty)))).spec == plain
+
+
+def test_nulls_of_lists_and_templates_stay(tmp_path: Path) -> None:
+    spec = fleet(template={"spec": {"hostname": None}})
+    assert read_manifest(written(tmp_path, manifest(spec))).spec.template == spec["template"]
+    assert refused(written(tmp_path, manifest(fleet(slos=[None])))).startswith("spec.slos.0: ")
+
+
 @pytest.mark.parametrize(
     ("spec", "said"),
     [

@@ -24,6 +24,34 @@ _CLASSES: Mapping[str, type] = {
 }
 
 
+def without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
+    """As the server reads it: a null of a field that may not be null is a field left out.
+
+    Nulls in lists and in what has no schema stay.
+
+    Args:
+        document: Name and spec, whatever else the object has.
+    """
+    found: dict[str, Any] = _pruned(object_schema(), document)
+    return found
+
+
+def _pruned(node: Schema, value: Any) -> Any:
+    if node.get(FREE):
+        return value
+    if isinstance(value, list) and "items" in node:
+        return [_pruned(node["items"], each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    rest = node.get("additionalProperties", {})
+    children = {key: node.get("properties", {}).get(key, rest) for key in value}
+    return {
+        key: _pruned(children[key], each)
+        for key, each in value.items()
+        if each is not None or not children[key] or children[key].get("nullable")
+    }
+
+
 def refusal(document: Mapping[str, Any]) -> str | None:
     """The first thing that would be refused, led by its path; None where it would be taken.
 

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from paceline_operator.api.choice import Mode
 from paceline_operator.api.v1alpha1 import API_VERSION, KIND, InferenceServiceSpec
-from paceline_operator.cli.admission import refusal
+from paceline_operator.cli.admission import refusal, without_nulls
 from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.object_name import check_namespace
 from paceline_operator.domain import arguments, calendar, model_source, overlay
@@ -139,6 +139,7 @@ def _checked(document: Mapping[str, Any], where: str) -> InferenceServiceSpec:
     # A server ignores the status of what is applied, so an exported object will do.
     given = {**document, "spec": document.get("spec") or {}}
     given.pop("status", None)
+    given = without_nulls(given)
     spec = read_spec(given["spec"], where)
     wrong = refusal(given) or _stalls(spec)
     if wrong is not None:
