@@ -53,7 +53,9 @@ MANY = b"arrival_s,prompt_tokens,output_tokens\n" + b"".join(
     [
         pytest.param("a.csv", b"\x00\xff" * 99, ":1: the header is ", id="binary"),
         pytest.param("a.csv", TEXT + b"3,\xff1,1\n", r":4: prompt_tokens is '\\xff1'", id="byte"),
-        pytest.param("a.csv", gzip.compress(TEXT), ":1: the header is ", id="wrong-ending"),
+        pytest.param(
+            "a.csv", gzip.compress(TEXT), ":1: it is compressed by gzip", id="wrong-ending"
+        ),
         pytest.param("a.csv.gz", TEXT, ":1: the compressed data cannot", id="not-compressed"),
         pytest.param(
             "a.csv.gz", truncated(gzip.compress(MANY)), "the compressed data cannot", id="truncated"
@@ -111,3 +113,18 @@ def test_a_trace_is_streamed(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert count == 30_000
     assert peak < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (gzip.compress(b"arrival_s\n"), r"it is compressed by gzip.*name it \.csv\.gz"),
+        (b"\xef\xbb\xbfarrival_s\n", "byte order mark.*save it as UTF-8 without one"),
+        ("arrival_s\n".encode("utf-16"), "byte order mark.*save it as UTF-8 without one"),
+    ],
+)
+def test_a_beginning_that_nobody_sees_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    with pytest.raises(TraceError, match=said):
+        list(read_trace(path))

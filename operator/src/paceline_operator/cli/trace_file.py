@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from paceline_operator.simulator.request import Request
 
 ENDINGS = (".csv", ".csv.gz")
 MOST_LINE_BYTES = 1 << 20
+_GZIP = b"\x1f\x8b"
+_BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def trace_paths(folder: Path) -> list[Path]:
@@ -61,6 +64,8 @@ def _lines(path: Path) -> Iterator[str]:
     try:
         with _opened(path) as file:
             while line := file.readline(MOST_LINE_BYTES):
+                if not read:
+                    _check_beginning(path, line)
                 read += 1
                 yield line.rstrip(b"\r\n").decode("ascii", "backslashreplace")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -68,6 +73,15 @@ def _lines(path: Path) -> Iterator[str]:
         raise complaint(str(path), read + 1, what, "fetch the file again") from error
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror or error}; name a file to read") from error
+
+
+def _check_beginning(path: Path, line: bytes) -> None:
+    """Names what would show as escapes that nobody recognises."""
+    if line.startswith(_GZIP):
+        raise complaint(str(path), 1, "it is compressed by gzip", "name it .csv.gz")
+    if line.startswith(_BOMS):
+        what = "it begins with a byte order mark"
+        raise complaint(str(path), 1, what, "save it as UTF-8 without one")
 
 
 def _opened(path: Path) -> BufferedIOBase:
