@@ -65,6 +65,18 @@ def test_other_objects_of_the_file_are_left_out(tmp_path: Path) -> None:
     assert (found.name, found.namespace) == ("chat", None)
 
 
+@pytest.mark.parametrize("items", [None, "text", [], [manifest(fleet()), manifest(fleet())]])
+def test_a_list_has_to_hold_one(tmp_path: Path, items: Any) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": items}
+    assert "objects of kind InferenceService" in refused(written(tmp_path, listed))
+
+
+def test_the_items_of_a_list_are_read(tmp_path: Path) -> None:
+    items = [{"kind": "ConfigMap", "apiVersion": "v1"}, manifest(fleet())]
+    path = written(tmp_path, {"apiVersion": "v1", "kind": "List", "items": items})
+    assert read_manifest(path).name == "chat"
+
+
 @pytest.mark.parametrize(
     ("spec", "said"),
     [

@@ -164,13 +164,21 @@ def _stalls(spec: InferenceServiceSpec) -> str | None:
 
 def _documents(path: Path) -> list[Any]:
     try:
-        return documents(path.read_text(encoding="utf-8"))
+        found = documents(path.read_text(encoding="utf-8"))
+        return [each for document in found for each in _objects(document)]
     except OSError as error:
         raise CliError(f"{path}: {error.strerror or error}; name a file to read") from error
     except UnicodeDecodeError as error:
         raise CliError(f"{path}: is no text; name a manifest") from error
     except YamlError as error:
         raise CliError(f"{path}: is not YAML: {error}") from error
+
+
+def _objects(document: Any) -> list[Any]:
+    """The document, or the items of a list, as `kubectl get -o yaml` prints several objects."""
+    is_list = isinstance(document, dict) and document.get("kind") == "List"
+    items = document.get("items") if is_list and document.get("apiVersion") == "v1" else None
+    return items if isinstance(items, list) else [document]
 
 
 def _is_service(document: Any) -> bool:
