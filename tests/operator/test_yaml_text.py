@@ -52,6 +52,7 @@ def test_documents_are_read() -> None:
         ("!!timestamp {=: 5}", "a value does not fit its tag"),
         ("[" * 30_000, f"nested more than {MAX_DEPTH} levels deep"),
         ("{a: " * 30_000, f"nested more than {MAX_DEPTH} levels deep"),
+        ("a: {b: 1, c: 2, b: 3}", "the key 'b' is there twice; remove one"),
         ("a: &a {x: *a}", "the value of an anchor contains itself"),
         (bomb(20), f"aliases repeat more than {MAX_REPEATED} values"),
         (merge_bomb(20), f"aliases repeat more than {MAX_REPEATED} values"),
@@ -71,9 +72,9 @@ def test_two_documents_are_not_one() -> None:
 
 
 def test_aliases_and_long_texts_are_read() -> None:
-    assert document("a: &a {x: 1}\nb: [*a, *a]\nc: {<<: *a, y: 2}") == {
+    assert document("a: &a {x: 1}\nb: [*a, *a]\nc: {<<: *a, x: 2}") == {
         "a": {"x": 1},
         "b": [{"x": 1}, {"x": 1}],
-        "c": {"x": 1, "y": 2},
+        "c": {"x": 2},
     }
     assert document("[" * MAX_DEPTH + "]" * MAX_DEPTH)

@@ -10,6 +10,7 @@ from yaml.composer import ComposerError
 
 MISSHAPEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """PyYAML makes values of what looks like some, or is tagged so, and fails as Python does."""
+_MERGE = "tag:yaml.org,2002:merge"
 MAX_DEPTH = 200
 """Far more than any object has; and what Python's own limit lets PyYAML descend."""
 MAX_REPEATED = 100_000
@@ -53,6 +54,7 @@ class _Loader(yaml.SafeLoader):
         if node is not None and is_alias:
             self._check_alias(node, mark)
         elif node is not None:
+            _check_keys(node)
             self._extents[node] = self._extent(node)
         self._depth -= 1
         return node
@@ -76,6 +78,20 @@ class _Loader(yaml.SafeLoader):
         )
 
 
+def _check_keys(node: yaml.Node) -> None:
+    """Refuses a key that is there twice: PyYAML would take the last one silently."""
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: set[tuple[str, str]] = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
+            continue
+        if (key.tag, key.value) in seen:
+            said = f"the key {key.value!r} is there twice; remove one"
+            raise ComposerError(None, None, said, key.start_mark)
+        seen.add((key.tag, key.value))
+
+
 def _children(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
         return [each for pair in node.value for each in pair]
@@ -86,8 +102,8 @@ def documents(text: str) -> list[Any]:
     """All documents of a text.
 
     Raises:
-        YamlError: It is no YAML, a value of it is none of its kind, or it is nested or repeated
-            beyond measure.
+        YamlError: It is no YAML, a value of it is none of its kind, a key is there twice,
+            or it is nested or repeated beyond measure.
     """
     try:
         return list(yaml.load_all(text, _Loader))
