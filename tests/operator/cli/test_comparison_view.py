@@ -129,3 +129,11 @@ def test_without_enough_requests_there_are_no_worst_minutes() -> None:
     found = comparison(OLD, variant("new", figures(worst_5min=None, worst_5min_at_s=None)))
     assert values(found)["worst 5 minutes of that"] == ("90.0 %", "-", "")
     assert comparison_document(found)["new"]["worst5min"] is None
+
+
+def test_what_an_input_holds_stays_on_its_line() -> None:
+    forged = replace(NEW, notes=("engine.args a\n- Cold start: 1 s\x1b[31m are left out.",))
+    found = comparison(OLD, forged)
+    assert all("\n" not in note and "\x1b" not in note for note in notes(found))
+    assert r"a\n- Cold start: 1 s\x1b[31m are" in notes(found)[-1]
+    assert "\x1b" not in markdown(found)

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from paceline_operator.cli.comparison_rows import Row, rows
 from paceline_operator.cli.duration import written
+from paceline_operator.cli.plain_text import one_line
 from paceline_operator.cli.wording import counted
 from paceline_operator.simulator.what_if.comparison import Comparison, verdict
 
@@ -55,7 +56,7 @@ def title(comparison: Comparison) -> str:
     load = comparison.load
     requests = f"{load.requests:,.0f}"
     noun = "request" if requests == "1" else "requests"
-    return (
+    return one_line(
         f"{comparison.name}: {load.source}, {written(load.span_s)}, {requests} {noun} "
         f"(mean prompt {load.prompt_mean:,.0f} tokens, answer {load.output_mean:,.0f})"
     )
@@ -63,12 +64,13 @@ def title(comparison: Comparison) -> str:
 
 def notes(comparison: Comparison) -> tuple[str, ...]:
     """How it was computed and what was assumed, one sentence or two each."""
-    return (
+    found = (
         _method(comparison),
         *comparison.load.notes,
         *_engines(comparison),
         *comparison.notes,
     )
+    return tuple(one_line(each) for each in found)
 
 
 def _method(comparison: Comparison) -> str:
