@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -24,3 +25,13 @@ def admin() -> Iterator[Kubectl]:
 def helm(admin: Kubectl) -> Helm:
     """Helm on the same server."""
     return Helm(binaries.require(settings.from_environment().cache, "helm"), admin)
+
+
+@pytest.fixture(autouse=True)
+def _a_closed_terminal_counts() -> Iterator[None]:
+    """Also where `nohup` has it ignored: tests are about what it does elsewhere."""
+    before = signal.getsignal(signal.SIGHUP)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))
+    yield
+    signal.signal(signal.SIGHUP, before)
