@@ -109,6 +109,6 @@ def knobs(budget: int, seqs: int = 32) -> Orders:
 
 def run(load: Iterator[Request], controller: Any = None, **more: Any) -> Result:
     """A run with seed 1; arguments of `simulate` by their names, all others make the fleet."""
-    own = {name: more.pop(name) for name in ("faults", "until_s") if name in more}
+    own = {name: more.pop(name) for name in ("faults", "until_s", "at_least_s") if name in more}
     chance = random.Random(more.pop("seed", 1))
     return simulate(load, fleet(**more), controller or Nothing(), generator=chance, **own)

@@ -59,6 +59,19 @@ def test_what_is_still_on_its_way_at_the_end_is_unfinished() -> None:
     assert [o.ttft_s is not None for o in result.outcomes] == [True, True]
 
 
+@pytest.mark.parametrize(("until_s", "length_s"), [(None, 100.0), (50.0, 50.0)])
+def test_a_fleet_is_there_for_as_long_as_it_is_asked_for(
+    until_s: float | None, length_s: float
+) -> None:
+    """Two pods, one short answer at the beginning."""
+    load = [Request(0.0, 10, 2)]
+    result = run(iter(load), until_s=until_s, at_least_s=100.0)
+    assert result.length_s == length_s
+    assert result.replica_seconds == pytest.approx(2 * length_s)
+    assert 0.0 <= length_s - result.samples[-1].time_s <= 5.0
+    assert run(iter(load)).length_s == 5.0  # the first scrape after the answer
+
+
 def test_replicas_cost_from_their_making_to_their_end() -> None:
     """Two pods; two more from second 20, one of them unready; at 60 all but one go, idle."""
     law = Scripted({20.0: to(4), 60.0: to(1)})

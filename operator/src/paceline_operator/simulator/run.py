@@ -38,6 +38,7 @@ def simulate(
     generator: Generator,
     faults: Iterable[Fault] = (),
     until_s: float | None = None,
+    at_least_s: float = 0.0,
 ) -> Result:
     """Runs a load to its end.
 
@@ -48,9 +49,10 @@ def simulate(
         generator: Chance: the same seed gives the same result.
         faults: What goes wrong.
         until_s: When to stop, from the load's beginning; None for once all is answered.
+        at_least_s: How long the fleet is there, however early its last answer was whole.
     """
     world = World(config, controller, generator, faults)
-    return world.run(iter(load), until_s)
+    return world.run(iter(load), until_s, at_least_s)
 
 
 class World:
@@ -82,15 +84,16 @@ class World:
         for fault in self._faults.all:
             self._expect(fault)
 
-    def run(self, load: Iterator[Request], until_s: float | None) -> Result:
+    def run(self, load: Iterator[Request], until_s: float | None, at_least_s: float) -> Result:
         """Runs it; once."""
         self._fleet.begin(BEGIN_S)
         self._agenda.at(BEGIN_S, self._scrape)
         last_s = inf if until_s is None else BEGIN_S + until_s
+        least_s = min(BEGIN_S + at_least_s, last_s)
         agenda, fleet, send = self._agenda, self._fleet, self._clients.send
         request = next(load, None)
         now_s = BEGIN_S
-        while request is not None or last_s < inf or fleet.num_open:
+        while request is not None or last_s < inf or fleet.num_open or agenda.next_s < least_s:
             arrival_s = inf if request is None else BEGIN_S + request.arrival_s
             event_s = agenda.next_s
             if min(arrival_s, event_s) > last_s:
@@ -103,7 +106,7 @@ class World:
             else:
                 now_s = event_s
                 agenda.run_next()
-        return self._result(now_s)
+        return self._result(max(now_s, least_s))
 
     def _scrape(self, now_s: float) -> None:
         self._fleet.advance(now_s)

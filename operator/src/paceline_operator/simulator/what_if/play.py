@@ -53,17 +53,17 @@ def play(
         lead_s: Length of the lead-in.
         span_s: Length of the load after it.
         generator: Chance of router and starts.
-        at: Hears often how much has been played, in seconds; while nothing is sent, too.
+        at: Hears at every scrape how much has been played, in seconds.
     """
     policy = steering_policy(stage.spec, stage.facts)
     config = fleet_config(stage.spec, stage.facts, stage.running)
-    too_long = config.engine.max_request_tokens
-    sent = _Sent(requests, at, from_s=lead_s, too_long=too_long)
+    sent = _Sent(requests, from_s=lead_s, too_long=config.engine.max_request_tokens)
     result = simulate(
-        _held_open(sent, lead_s + span_s, too_long),
+        sent,
         config,
         _Watched(policy, at),
         generator=generator,
+        at_least_s=lead_s + span_s,
     )
     found = figures(
         result,
@@ -75,22 +75,11 @@ def play(
     return replace(found, never_served=sent.never_served)
 
 
-def _held_open(requests: Iterable[Request], end_s: float, too_long: int) -> Iterator[Request]:
-    """The requests, and at the end of the load's time one that no engine takes.
-
-    A simulation is over when nothing is open and nothing comes any more. A fleet is paid for
-    until the end of the load's time, however early its last answer was whole.
-    """
-    yield from requests
-    yield Request(end_s, too_long, 1)
-
-
 class _Sent:
     """Requests that are passed on.
 
     Args:
         requests: In order of arrival.
-        at: Hears when each was sent: by then the next one is asked for.
         from_s: Those from then on are counted.
         too_long: Tokens of a prompt that no engine takes.
 
@@ -98,22 +87,13 @@ class _Sent:
         never_served: Those of them that no engine takes.
     """
 
-    def __init__(
-        self,
-        requests: Iterable[Request],
-        at: Callable[[float], None],
-        *,
-        from_s: float,
-        too_long: int,
-    ) -> None:
-        self._requests, self._at = requests, at
-        self._from_s, self._too_long = from_s, too_long
+    def __init__(self, requests: Iterable[Request], *, from_s: float, too_long: int) -> None:
+        self._requests, self._from_s, self._too_long = requests, from_s, too_long
         self.never_served = 0
 
     def __iter__(self) -> Iterator[Request]:
         for request in self._requests:
             yield request
-            self._at(request.arrival_s)
             if request.prompt_tokens >= self._too_long and request.arrival_s >= self._from_s:
                 self.never_served += 1
 
