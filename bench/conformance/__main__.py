@@ -29,7 +29,7 @@ from bench.conformance.evaluation import Evaluation
 from bench.conformance.load_case import LoadCase
 from bench.conformance.loads import loads, traces_word
 from bench.conformance.runner import Runner
-from bench.conformance.tune import tuned
+from bench.conformance.tune import hurried, tuned
 from bench.conformance.tuning import Tuning, TuningError, load_tunings, save_tunings
 from paceline_operator.simulator.loads.trace import TraceError
 
@@ -110,17 +110,19 @@ def _with_tunings(
     tunings: dict[str, Tuning],
     runner: Runner,
 ) -> dict[str, Tuning]:
-    """The known ones, and where asked or where a load has none, new ones.
+    """The known ones, and where asked or where a load has none, new ones; only whole ones are kept.
 
     Several loads at once: much of one load's search is one cell after another.
     """
     wanted = [case for case in cases if _to_tune(args, case, tunings)]
+    is_kept = args.full or args.tune
+    search = tuned if is_kept else hurried
     with ThreadPoolExecutor(LOADS_PER_JOB * args.jobs) as threads:
-        searches = {threads.submit(tuned, case, runner.scores): case for case in wanted}
+        searches = {threads.submit(search, case, runner.scores): case for case in wanted}
         try:
             for done in as_completed(searches):
                 tunings[searches[done].name] = done.result()
-                if args.full or args.tune:
+                if is_kept:
                     save_tunings(tunings)
         except BaseException:
             runner.cancel()

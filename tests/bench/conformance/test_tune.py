@@ -11,7 +11,7 @@ import pytest
 from bench.conformance import bars
 from bench.conformance.cell import Cell, Score
 from bench.conformance.policies.catalogue import BASELINES
-from bench.conformance.tune import likely_budgets, tuned
+from bench.conformance.tune import hurried, likely_budgets, tuned
 from bench.conformance.tuning import Tuning, TuningError, load_tunings, save_tunings
 from tests.bench.conformance.test_bars import GOOD
 from tests.bench.conformance.tiny_case import tiny
@@ -55,6 +55,19 @@ def test_hindsight_finds_budget_replicas_headroom_and_settings() -> None:
     assert set(found.settings.values()) == {2}  # 0.96 as ours, at 8 hours
     assert set(found.best) == {baseline.name for baseline in BASELINES}
     assert len(world.asked) < 150
+
+
+@pytest.mark.parametrize(
+    ("ours", "place"), [(1.01, 0), (1.0, 0), (0.98, 1), (0.96, 2), (0.94, 3), (0.92, 4), (0.5, 4)]
+)
+def test_in_a_hurry_the_same_is_found_by_fewer_cells(ours: float, place: int) -> None:
+    slow, fast = World(ours), World(ours)
+    whole, found = tuned(tiny(), slow), hurried(tiny(), fast)
+    assert set(found.settings.values()) == {place}
+    assert found == replace(whole, headroom={"120": 1.35})
+    swept = [cell for cell in fast.asked if cell.setting is not None]
+    assert len(swept) == len(set(swept)) <= 3 * len(BASELINES)
+    assert len(fast.asked) < len(slow.asked) - 2 * len(BASELINES)
 
 
 def test_where_nobody_attains_enough_the_nearest_setting_is_kept() -> None:

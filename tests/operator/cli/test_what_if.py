@@ -186,6 +186,18 @@ def test_an_objective_without_samples_does_not_pass(desk: Desk, metric: str, tie
     assert "- No samples of only: " in done.stdout
 
 
+def test_a_trace_may_say_what_is_of_the_batch_tier(desk: Desk) -> None:
+    trace, file = desk.place / "tiers.csv", desk.spec("tiers.yaml", replicas=1)
+    rows = [f"{at_s},500,10,{tier}" for at_s in range(60) for tier in ("interactive", "batch")]
+    trace.write_text("\n".join(["arrival_s,prompt_tokens,output_tokens,tier", *rows]) + "\n")
+    objective = "- {name: nightly, metric: TTFT, tier: batch, targetMs: 9000}"
+    file.write_text(file.read_text().replace("  scaling:", f"    {objective}\n  scaling:"))
+    given = ("what-if", "-f", str(file), "--old", NO_OLD, "--trace", str(trace))
+    done = run(None, *given, "--seeds", "1", "--exit-code")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert cells(done.stdout, "nightly (")[-1] == "100.0 % held"
+
+
 def test_what_is_no_namespace_is_one_line(pair: tuple[str, ...]) -> None:
     series = ("--prometheus", "http://127.0.0.1:1", "--namespace", 'a",pod="b')
     done = run(None, "what-if", *pair, *series)

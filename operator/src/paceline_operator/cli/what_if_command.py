@@ -30,7 +30,7 @@ File = Annotated[Path, typer.Option("--file", "-f", help="Manifest of the new sp
 Trace = Annotated[
     Path | None,
     typer.Option(help="Load: a .csv or .csv.gz with arrival_s,prompt_tokens,output_tokens"
-                      "[,prefix_blocks_512]."),
+                      "[,prefix_blocks_512][,tier]."),
 ]  # fmt: skip
 Server = Annotated[str | None, typer.Option(metavar="URL", help="Load: what this server kept.")]
 TokenFile = Annotated[

@@ -12,6 +12,8 @@ from paceline_operator.simulator.request import Request
 
 SHORT = "arrival_s,prompt_tokens,output_tokens"
 LONG = SHORT + ",prefix_blocks_512"
+TIERS = SHORT + ",tier"
+WHOLE = LONG + ",tier"
 NAME = "t.csv"
 
 
@@ -31,6 +33,17 @@ def test_block_ids_may_be_missing_in_a_row() -> None:
         Request(0.0, 1025, 6, (79, 80, 3)),
         Request(0.0, 512, 4, ()),
         Request(0.001, 600, 9, (79,)),
+    ]
+
+
+def test_tiers_are_read_with_and_without_block_ids() -> None:
+    assert parsed(TIERS, "0,374,44,batch", "1,9,2,interactive") == [
+        Request(0.0, 374, 44, (), "batch"),
+        Request(1.0, 9, 2, (), "interactive"),
+    ]
+    assert parsed(WHOLE, "0,1025,6,79 80 3,batch", "0,512,4,,interactive") == [
+        Request(0.0, 1025, 6, (79, 80, 3), "batch"),
+        Request(0.0, 512, 4, (), "interactive"),
     ]
 
 
@@ -76,6 +89,10 @@ def test_what_was_written_is_read(rows: list[tuple[int, int, int, list[int]]]) -
         pytest.param((LONG, "0,600,5,1  2"), 2, "prefix_blocks_512 is '1  2'", id="gap"),
         pytest.param((LONG, "0,600,5,a"), 2, "prefix_blocks_512 is 'a'", id="no-id"),
         pytest.param((LONG, "0,513,5,1 2 3"), 2, "3 block ids for 513 prompt tokens", id="ids"),
+        pytest.param((TIERS, "0,5,5"), 2, "3 values in '0,5,5', the header has 4", id="no-tier"),
+        pytest.param((TIERS, "0,5,5,"), 2, "tier is ''", id="empty-tier"),
+        pytest.param((WHOLE, "0,5,5,,Batch"), 2, "tier is 'Batch'", id="unknown-tier"),
+        pytest.param((SHORT + ",tier,prefix_blocks_512",), 1, "the header is", id="swapped"),
         pytest.param((SHORT, "5,5,5", "4,5,5"), 3, "arrival_s 4 lies before the 5", id="order"),
         pytest.param((SHORT, "1700000000,5,5"), 2, "the first arrival_s is 1700000000", id="epoch"),
     ],
@@ -92,7 +109,7 @@ def test_what_does_not_fit_is_said_in_one_line(
 
 
 @given(
-    st.sampled_from([SHORT, LONG]),
+    st.sampled_from([SHORT, LONG, TIERS, WHOLE]),
     st.lists(
         st.one_of(st.text(max_size=12), st.text("0123456789.,-e \\", max_size=24)), max_size=4
     ),

@@ -1,4 +1,4 @@
-"""Request traces: `arrival_s,prompt_tokens,output_tokens[,prefix_blocks_512]`, one a line.
+"""Request traces: `arrival_s,prompt_tokens,output_tokens[,prefix_blocks_512][,tier]`, one a line.
 
 Strict, since a trace that is read wrongly still gives figures: whatever does not fit ends the
 reading with one line that says where, what and what to do.
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from paceline_operator.autopilot.window import INTERACTIVE
 from paceline_operator.simulator.request import PREFIX_BLOCK_TOKENS, Request
 
 LATEST_FIRST_ARRIVAL_S = 86_400.0
@@ -34,13 +35,22 @@ _COLUMNS = (
     _Column("arrival_s", r"[0-9]{1,12}(?:\.[0-9]{1,18})?(?:[eE]-[0-9]{1,2})?", "seconds from 0"),
     _Column("prompt_tokens", _TOKENS, "a whole number from 1"),
     _Column("output_tokens", _TOKENS, "a whole number from 1"),
-    _Column(
-        "prefix_blocks_512",
-        r"(?:[0-9]{1,20}(?: [0-9]{1,20})*)?",
-        "whole numbers with one space between them, or nothing",
-    ),
 )
-_HEADERS = {",".join(c.name for c in columns): columns for columns in (_COLUMNS[:3], _COLUMNS)}
+_BLOCKS = _Column(
+    "prefix_blocks_512",
+    r"(?:[0-9]{1,20}(?: [0-9]{1,20})*)?",
+    "whole numbers with one space between them, or nothing",
+)
+_TIER = _Column("tier", "interactive|batch", "'interactive' or 'batch'")
+_HEADERS = {
+    ",".join(column.name for column in columns): columns
+    for columns in (
+        _COLUMNS,
+        (*_COLUMNS, _BLOCKS),
+        (*_COLUMNS, _TIER),
+        (*_COLUMNS, _BLOCKS, _TIER),
+    )
+}
 
 
 def parse_trace(lines: Iterable[str], name: str) -> Iterator[Request]:
@@ -55,13 +65,13 @@ def parse_trace(lines: Iterable[str], name: str) -> Iterator[Request]:
     """
     numbered = iter(enumerate(lines, 1))
     columns = _columns(next(numbered, (1, ""))[1], name)
-    row = re.compile(",".join(f"({column.form})" for column in columns))
+    row = re.compile(",".join(f"(?P<{column.name}>{column.form})" for column in columns))
     earliest_s, number = 0.0, 1
     for number, line in numbered:
         match = row.fullmatch(line)
         if match is None:
             raise complaint(name, number, *_misfit(line, columns))
-        request = _request(*match.groups())
+        request = _request(**match.groupdict())
         wrong = _contradiction(request, earliest_s, number)
         if wrong:
             raise complaint(name, number, *wrong)
@@ -78,15 +88,24 @@ def complaint(name: str, line: int, what: str, remedy: str) -> TraceError:
 
 def _columns(header: str, name: str) -> Sequence[_Column]:
     if header not in _HEADERS:
-        short, long = _HEADERS
-        remedy = f"it must read {short!r} or {long!r}"
+        shortest = next(iter(_HEADERS))
+        remedy = (
+            f"it must read {shortest!r}, with ',{_BLOCKS.name}', ',{_TIER.name}' or both after it"
+        )
         raise complaint(name, 1, f"the header is {_shown(header)}", remedy)
     return _HEADERS[header]
 
 
-def _request(arrival: str, prompt: str, output: str, blocks: str = "") -> Request:
-    ids = tuple(map(int, blocks.split())) if blocks else ()
-    return Request(float(arrival), int(prompt), int(output), ids)
+def _request(
+    *,
+    arrival_s: str,
+    prompt_tokens: str,
+    output_tokens: str,
+    prefix_blocks_512: str = "",
+    tier: str = INTERACTIVE,
+) -> Request:
+    ids = tuple(map(int, prefix_blocks_512.split())) if prefix_blocks_512 else ()
+    return Request(float(arrival_s), int(prompt_tokens), int(output_tokens), ids, tier)
 
 
 def _misfit(line: str, columns: Sequence[_Column]) -> tuple[str, str]:
