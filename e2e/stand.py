@@ -68,11 +68,6 @@ class Stand:
         """Context in the kubeconfig, None for the current one."""
         return self.kubectl.context
 
-    @property
-    def programs(self) -> Path:
-        """Folder of the cluster's compiled programs."""
-        return self.settings.cache / "bin"
-
 
 @contextmanager
 def stand(namespace: str, *, keep_cluster: bool, operators: int | None = None) -> Iterator[Stand]:

@@ -64,6 +64,11 @@ class Settings:
         return self.state / "kubeconfig" / "admin.conf"
 
     @property
+    def programs(self) -> Path:
+        """Folder of the cluster's compiled programs."""
+        return self.cache / "bin"
+
+    @property
     def server(self) -> str:
         """URL of the API server, the same for host processes and pods."""
         return f"https://{NODE_IP}:{PORTS['apiserver']}"

@@ -148,7 +148,7 @@ def run(stand: Stand) -> RealPart:
     """Runs the part from `kubectl apply` to the fleet's scaling away."""
     sample = manifest.read("smollm2")
     _deploy(stand, sample)
-    meter = HostMeter(stand.programs)
+    meter = HostMeter(stand.settings.programs)
     sample, scaled_by, rate_rps = _greet_and_calibrate(stand, sample)
     observer = Observer(stand.kubectl.kubeconfig, stand.namespace, sample.name, stand.context)
     try:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e.demo.host import HostMeter
 from e2e.demo.observer import Observer
 from e2e.job import LoadJob, LoadLog, read_log
 from e2e.kubectl import KubectlError
@@ -36,11 +37,13 @@ class Served:
         log: All that the generator recorded.
         observer: What was seen of the fleet meanwhile.
         stages: Of the load.
+        outside_cpu: Share of the machine that others used in the judged part.
     """
 
     log: LoadLog
     observer: Observer
     stages: Stages
+    outside_cpu: float
 
     @property
     def judged_s(self) -> tuple[float, float]:
@@ -67,8 +70,14 @@ def serve(
     job = _job(site, stages)
     try:
         report.step("load", lambda: _start(job))
-        begun_s = time.time()
-        _watch(observer, report, begun_s, begun_s + stages.judged_s, observer.check)
+        begun_s, meter = time.time(), HostMeter(site.settings.programs)
+
+        def check() -> None:
+            observer.check()
+            meter.outside()  # what pods used that are gone at the end is not known then
+
+        _watch(observer, report, begun_s, begun_s + stages.judged_s, check)
+        outside_cpu = meter.outside()
         if then is not None:
             then()
         # While the API server was away nothing was seen, as it should be.
@@ -83,7 +92,7 @@ def serve(
     finally:
         observer.close()
     job.delete()
-    return Served(log=log, observer=observer, stages=stages)
+    return Served(log=log, observer=observer, stages=stages, outside_cpu=outside_cpu)
 
 
 def figures(served: Served, report: Report) -> Part:
@@ -111,6 +120,7 @@ def figures(served: Served, report: Report) -> Part:
         cold_start_s=cold_start_s,
         idle_s=idle_s,
         host_cpu=served.observer.busy(*served.judged_s),
+        outside_cpu=served.outside_cpu,
         lag_ms=served.log.lag_ms,
     )
 

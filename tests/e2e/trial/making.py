@@ -23,7 +23,13 @@ FIGURES = Figures(
 def part(seen: Figures = FIGURES, **changes: Any) -> Part:
     """One as predicted, but for what is changed."""
     good = Part(
-        seen=seen, predicted=FIGURES, cold_start_s=13.0, idle_s=20.0, host_cpu=0.4, lag_ms=3.0
+        seen=seen,
+        predicted=FIGURES,
+        cold_start_s=13.0,
+        idle_s=20.0,
+        host_cpu=0.4,
+        outside_cpu=0.01,
+        lag_ms=3.0,
     )
     return replace(good, **changes)
 

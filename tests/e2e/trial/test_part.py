@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,14 +51,17 @@ class Job:
 
 
 def test_an_observer_that_fails_ends_the_load_with_its_own_words(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     watching, job = Blind(), Job()
     monkeypatch.setattr(part, "TOLD_EVERY_S", 0.01)
     monkeypatch.setattr(part, "Observer", lambda *_: watching)
     monkeypatch.setattr(part, "_apply", lambda _site: "applied")
     monkeypatch.setattr(part, "_job", lambda _site, _stages: job)
-    site: Any = SimpleNamespace(kubectl=SimpleNamespace(kubeconfig=None, namespace="n"))
+    site: Any = SimpleNamespace(
+        kubectl=SimpleNamespace(kubeconfig=None, namespace="n"),
+        settings=SimpleNamespace(programs=tmp_path),
+    )
     with pytest.raises(ObserverError, match="not seen for 31 s"):
         part.serve(site, SHORT.direct, Report())
     assert watching.checks == 3

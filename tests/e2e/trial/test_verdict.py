@@ -16,7 +16,7 @@ FAR = replace(FIGURES, ttft=Share(80, 100))
 LINE = (
     "e2e: ok requests=100 lost=0 lost_on_killed_engine=1 refused=2 ttft=95.0/95.0 itl=99.0/99.0 "
     "goodput=94.0/94.0 replica_hours=0.500/0.500 replicas=2-5 cold_start_s=13 mended=1 "
-    "converge_s=4 host_cpu=0.40"
+    "converge_s=4 host_cpu=0.40 outside_cpu=0.01"
 )
 BY_PROMETHEUS = (
     " prometheus_ttft=95.0/95.0 prometheus_itl=99.0/99.0 prometheus_goodput=94.0/94.0 "
@@ -37,6 +37,7 @@ def test_a_good_run_names_its_figures(changes: dict[str, Any], line: str) -> Non
     ("changes", "word", "reason"),
     [
         ({"direct": part(host_cpu=0.71)}, "void", "direct: the machine was 71% busy"),
+        ({"direct": part(outside_cpu=0.11)}, "void", "direct: processes outside the run used 11%"),
         ({"direct": part(lag_ms=101.0)}, "void", "direct: load was sent 101 ms late"),
         ({"by_prometheus": part(host_cpu=0.8)}, "void", "by Prometheus: the machine was 80%"),
         ({"lost": ("lost: request 3",)}, "short", "lost: request 3"),
