@@ -10,7 +10,7 @@ from e2e.verdict import Verdict, conclude
 
 MAX_BUSY = 0.70
 MAX_OUTSIDE = 0.10
-"""As in the demo. A fifth of the machine made one gap in forty late, a fifth of the requests bad."""
+"""As in the demo. A fifth of it made one gap in forty late, and a fifth of the requests bad."""
 MAX_LAG_MS = 100.0
 SHOWN = 10
 
