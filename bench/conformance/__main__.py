@@ -44,7 +44,7 @@ def main() -> int:
     """Runs, reports, ends with the last line; 0 where every bar held."""
     args = _arguments()
     try:
-        cases = _chosen(loads(args.traces), args)
+        cases = _chosen(loads(args.traces, _most_requests(args)), args)
         tunings = load_tunings()
         ledger = CellLedger(args.results / LEDGER) if args.full or args.tune else None
     except (TraceError, TuningError, LedgerError, ChoiceError) as error:
@@ -94,8 +94,10 @@ def _run(
         progress.console.print(_told(cell, score), highlight=False)
         progress.advance(task)
 
-    known = {case.name: case for case in cases}
-    with Runner(known, args.traces, cell_cache, args.jobs, told) as runner:
+    for text in _notices(args, cases, tunings):
+        progress.console.print(text, highlight=False)
+    known, most = {case.name: case for case in cases}, _most_requests(args)
+    with Runner(known, args.traces, cell_cache, args.jobs, told, most) as runner:
         tunings = _with_tunings(args, cases, tunings, runner)
         choose = matrix.full if args.full else matrix.quick
         cells = choose([case for case in cases if case.name in tunings], tunings)
@@ -129,6 +131,26 @@ def _with_tunings(
             threads.shutdown(wait=False, cancel_futures=True)
             raise
     return tunings
+
+
+def _most_requests(args: argparse.Namespace) -> int | None:
+    return None if args.full or args.tune else matrix.MOST_QUICK_REQUESTS
+
+
+def _notices(
+    args: argparse.Namespace, cases: Sequence[LoadCase], tunings: Mapping[str, Tuning]
+) -> list[str]:
+    """What a reader has to know of loads before they are run."""
+    cut = [
+        f"{case.name}: the first {case.duration_s:,.0f} s of "
+        f"{case.duration_s + case.left_out_s:,.0f} are played; --full plays all"
+        for case in cases
+        if case.left_out_s
+    ]
+    new = [case.name for case in cases if _to_tune(args, case, tunings)]
+    if new:
+        cut.append(f"settings are looked for first, by 50 to 120 cells each: {', '.join(new)}")
+    return cut
 
 
 def _to_tune(args: argparse.Namespace, case: LoadCase, tunings: Mapping[str, Tuning]) -> bool:

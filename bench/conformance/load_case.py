@@ -65,6 +65,7 @@ class LoadCase:
         changes_regime: Whether the best budget is another one before than after: where taking
             the budget loop out has to cost.
         trace: The file behind it, None for a seeded load.
+        left_out_s: How much of the file's end is not played.
     """
 
     name: str
@@ -76,3 +77,4 @@ class LoadCase:
     is_threefold: bool = False
     changes_regime: bool = False
     trace: Path | None = None
+    left_out_s: float = 0.0

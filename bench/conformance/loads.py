@@ -9,16 +9,17 @@ from bench.conformance.seeded_loads import seeded_loads
 from bench.conformance.trace_loads import trace_loads
 
 
-def loads(traces: Path | None) -> tuple[LoadCase, ...]:
+def loads(traces: Path | None, most_requests: int | None = None) -> tuple[LoadCase, ...]:
     """The seeded ones, and one of each trace.
 
     Args:
         traces: Folder of traces, None for none.
+        most_requests: See `trace_loads.trace_load`.
 
     Raises:
         TraceError: A trace cannot be used.
     """
-    return seeded_loads() + (trace_loads(traces) if traces else ())
+    return seeded_loads() + (trace_loads(traces, most_requests) if traces else ())
 
 
 def traces_word(cases: tuple[LoadCase, ...]) -> str:

@@ -24,6 +24,8 @@ COLD_STARTS_S: Final = (30, 120, 300)
 USUAL_S: Final = 120
 SEEDS: Final = (1, 2, 3)
 MOST_QUICK: Final = 300
+MOST_QUICK_REQUESTS: Final = 120_000
+"""Of a trace that is not known, with all its copies: a known one has 108,000 at most."""
 _SWEPT = frozenset(baseline.name for baseline in BASELINES)
 
 Tunings = Mapping[str, Tuning]

@@ -52,6 +52,7 @@ class Runner:
     Args:
         cases: All loads, by name.
         traces: Their folder, for the processes that play them again.
+        most_requests: Of traces, as the cases were made with.
         cache: Scores that were found before.
         jobs: Processes.
         told: Hears of each cell that was run or found, as it comes.
@@ -64,9 +65,11 @@ class Runner:
         cell_cache: CellCache,
         jobs: int,
         told: Told,
+        most_requests: int | None = None,
     ) -> None:
         self._cases = cases
         self._traces = traces
+        self._most_requests = most_requests
         self._cache = cell_cache
         self._told = told
         # Threads ask: a forked child could inherit a lock that one of them holds.
@@ -110,7 +113,9 @@ class Runner:
     def _run(self, cells: list[Cell], tunings: Mapping[str, Tuning]) -> dict[Cell, Score]:
         found: dict[Cell, Score] = {}
         waiting: dict[Future[Score], Cell] = {
-            self._pool.submit(_in_process, self._traces, cell, tunings[cell.load]): cell
+            self._pool.submit(
+                _in_process, self._traces, self._most_requests, cell, tunings[cell.load]
+            ): cell
             for cell in cells
         }
         for done in as_completed(waiting):
@@ -124,6 +129,8 @@ class Runner:
         """Digest of all that a cell follows from."""
         case = self._cases[cell.load]
         of_trace = "" if case.trace is None else _digest_of_file(case.trace)
+        if case.left_out_s:
+            of_trace += f" but for {case.left_out_s} s"
         known = asdict(tuning)
         used = {key: value for key, value in known.items() if key not in ("settings", "best")}
         # Read from a file it comes in the order of letters, found anew in that of numbers.
@@ -149,11 +156,13 @@ def _digest_of_file(path: Path) -> str:
 
 
 @cache
-def _cases(traces: Path | None) -> dict[str, LoadCase]:
-    return {case.name: case for case in loads(traces)}
+def _cases(traces: Path | None, most_requests: int | None) -> dict[str, LoadCase]:
+    return {case.name: case for case in loads(traces, most_requests)}
 
 
-def _in_process(traces: Path | None, cell: Cell, tuning: Tuning) -> Score:
-    score = run_cell(cell, _cases(traces)[cell.load], tuning)
+def _in_process(
+    traces: Path | None, most_requests: int | None, cell: Cell, tuning: Tuning
+) -> Score:
+    score = run_cell(cell, _cases(traces, most_requests)[cell.load], tuning)
     gc.collect()
     return score

@@ -65,24 +65,39 @@ RECIPES = {
 }
 
 
-def trace_loads(folder: Path) -> tuple[LoadCase, ...]:
+def trace_loads(folder: Path, most_requests: int | None = None) -> tuple[LoadCase, ...]:
     """A load of each trace in a folder, also of those that no recipe knows.
+
+    Args:
+        folder: Where they are.
+        most_requests: See `trace_load`.
 
     Raises:
         TraceError: The folder holds none, or one that cannot be used.
     """
-    return tuple(trace_load(path) for path in trace_paths(folder))
+    return tuple(trace_load(path, most_requests) for path in trace_paths(folder))
 
 
-def trace_load(path: Path) -> LoadCase:
+def trace_load(path: Path, most_requests: int | None = None) -> LoadCase:
     """The load of one file, which is read through for it.
+
+    Args:
+        path: The file.
+        most_requests: Of a trace that no recipe knows, with all its copies: what comes later is
+            not played, as far as that leaves `SHORTEST_S` of it. None for the whole.
 
     Raises:
         TraceError: It cannot be used.
     """
     tape, name = trace_tape(path), trace_name(path)
-    recipe = RECIPES.get(name) or guessed(measure(tape.play()))
-    duration_s = tape.span_s * ceil(SHORTEST_S / tape.span_s)
+    whole_s = duration_s = tape.span_s * ceil(SHORTEST_S / tape.span_s)
+    recipe = RECIPES.get(name)
+    if recipe is None:
+        shape = measure(tape.play())
+        recipe = guessed(shape)
+        if most_requests is not None:
+            enough_s = most_requests * tape.span_s / (shape.requests * recipe.copies)
+            duration_s = min(whole_s, max(SHORTEST_S, enough_s))
     return LoadCase(
         name=name,
         play=partial(_play, tape, recipe, duration_s),
@@ -91,6 +106,7 @@ def trace_load(path: Path) -> LoadCase:
         steps_up_at_s=_in_laps(recipe.steps_up_at_s, tape.span_s, duration_s),
         is_threefold=recipe.is_threefold,
         trace=path,
+        left_out_s=whole_s - duration_s,
     )
 
 

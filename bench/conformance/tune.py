@@ -109,34 +109,40 @@ def _with_static(case: LoadCase, ask: Ask) -> Tuning:
     """The fewest replicas that hold the objectives with some budget, and that budget."""
     first, mean = needed(case)
     start = Tuning(budget=0, peak_replicas=1, first_replicas=first, mean_replicas=mean)
-    best: tuple[float, int, Tuning] | None = None
+    found, reached = start, -1.0
     for budget in likely_budgets(case):
-        found, score = _fewest(case, replace(start, budget=budget), ask)
-        reached = min(score.attainment, bars.ORACLE_ATTAINMENT)
-        rank = (-reached, found.peak_replicas)
-        if best is None or rank < best[:2]:
-            best = (*rank, found)
-    if best is None:
-        raise AssertionError("there is always a budget")
-    return best[2]
+        if reached < bars.ORACLE_ATTAINMENT:
+            made = replace(start, budget=budget, peak_replicas=MOST_REPLICAS)
+        elif found.peak_replicas > 1:
+            made = replace(start, budget=budget, peak_replicas=found.peak_replicas - 1)
+        else:
+            break
+        # Another budget is better where it holds with fewer, and worth a search only then.
+        attainment = _static(case, made, ask)
+        if attainment >= bars.ORACLE_ATTAINMENT:
+            found, reached = _fewest(case, made, ask), attainment
+        elif attainment > reached:
+            found, reached = made, attainment
+    return found
 
 
-def _fewest(case: LoadCase, tuning: Tuning, ask: Ask) -> tuple[Tuning, Score]:
-    """By halving: more replicas never attain less."""
-
-    def score_of(replicas: int) -> Score:
-        cell = Cell(load=case.name, policy=bars.STATIC_PEAK, cold_start_s=USUAL_S)
-        made = replace(tuning, peak_replicas=replicas)
-        return ask([cell], {case.name: made})[cell]
-
-    low, high = 1, MOST_REPLICAS
+def _fewest(case: LoadCase, tuning: Tuning, ask: Ask) -> Tuning:
+    """By halving, from as many as are given: more replicas never attain less."""
+    low, high = 1, tuning.peak_replicas
     while low < high:
         middle = (low + high) // 2
-        if score_of(middle).attainment >= bars.ORACLE_ATTAINMENT:
+        made = replace(tuning, peak_replicas=middle)
+        if _static(case, made, ask) >= bars.ORACLE_ATTAINMENT:
             high = middle
         else:
             low = middle + 1
-    return replace(tuning, peak_replicas=low), score_of(low)
+    return replace(tuning, peak_replicas=low)
+
+
+def _static(case: LoadCase, tuning: Tuning, ask: Ask) -> float:
+    """Attainment of a fleet that stays as it is."""
+    cell = Cell(load=case.name, policy=bars.STATIC_PEAK, cold_start_s=USUAL_S)
+    return ask([cell], {case.name: tuning})[cell].attainment
 
 
 def _with_headroom(

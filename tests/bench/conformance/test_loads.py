@@ -109,6 +109,21 @@ def test_a_known_trace_is_multiplied_and_looped(tmp_path: Path) -> None:
     assert requests != list(case.play(Random(2)))
 
 
+@pytest.mark.parametrize(
+    ("most", "duration_s", "left_out_s"),
+    [(None, 3600.0, 0.0), (10**6, 3600.0, 0.0), (1, 3000.0, 600.0)],
+)
+def test_of_an_unknown_trace_no_more_is_played_than_is_asked_for(
+    tmp_path: Path, most: int | None, duration_s: float, left_out_s: float
+) -> None:
+    """Ten cold starts at least; a trace that is known is played whole."""
+    case = trace_load(write(tmp_path, "mine.csv", tokens=9000), most)
+    assert (case.duration_s, case.left_out_s) == (duration_s, left_out_s)
+    assert duration_s - 10.0 < max(r.arrival_s for r in case.play(Random(1))) < duration_s
+    known = trace_load(write(tmp_path, "azure2023_conv.csv"), most)
+    assert (known.duration_s, known.left_out_s) == (3600.0, 0.0)
+
+
 def test_an_unknown_trace_is_sized_and_taken_off_its_grid(tmp_path: Path) -> None:
     case = trace_load(write(tmp_path, "mine.csv", tokens=9000))
     requests = list(case.play(Random(1)))

@@ -23,8 +23,9 @@ NEEDED = {512: 5, 1024: 4, 2048: 6}
 class World:
     """Answers cells by rule; counts them."""
 
-    def __init__(self, ours: float = 0.96) -> None:
+    def __init__(self, ours: float = 0.96, needed: Mapping[int, int] = NEEDED) -> None:
         self.ours = ours
+        self.needed = needed
         self.asked: list[Cell] = []
 
     def __call__(
@@ -35,8 +36,8 @@ class World:
     def _score(self, cell: Cell, tuning: Tuning) -> Score:
         self.asked.append(cell)
         if cell.policy == bars.STATIC_PEAK:
-            enough = tuning.peak_replicas >= NEEDED.get(tuning.budget, 99)
-            return replace(GOOD, attainment=0.98 if enough else 0.5)
+            enough = tuning.peak_replicas >= self.needed.get(tuning.budget, 99)
+            return replace(GOOD, attainment=0.98 if enough else 0.5 + 1e-6 * tuning.budget)
         if cell.policy == bars.ORACLE:
             enough = tuning.headroom[f"{cell.cold_start_s}"] >= 1.35
             return replace(GOOD, attainment=0.97 if enough else 0.9)
@@ -55,6 +56,26 @@ def test_hindsight_finds_budget_replicas_headroom_and_settings() -> None:
     assert set(found.settings.values()) == {2}  # 0.96 as ours, at 8 hours
     assert set(found.best) == {baseline.name for baseline in BASELINES}
     assert len(world.asked) < 150
+
+
+@pytest.mark.parametrize(
+    ("needed", "budget", "replicas"),
+    [
+        ({768: 3, 1024: 3}, 768, 3),
+        ({768: 3, 1024: 4, 2048: 1}, 2048, 1),
+        ({1024: 24}, 1024, 24),
+        ({1024: 1, 1536: 1}, 1024, 1),
+        ({}, 2048, 24),
+    ],
+)
+def test_the_first_of_the_budgets_with_the_fewest_static_replicas(
+    needed: dict[int, int], budget: int, replicas: int
+) -> None:
+    """Where none holds the objectives: all replicas, and the budget that attains most."""
+    world = World(needed=needed)
+    found = tuned(tiny(), world)
+    assert (found.budget, found.peak_replicas) == (budget, replicas)
+    assert sum(cell.policy == bars.STATIC_PEAK for cell in world.asked) <= 3 + 6 + 6
 
 
 @pytest.mark.parametrize(
