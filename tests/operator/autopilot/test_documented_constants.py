@@ -12,10 +12,12 @@ from paceline_operator.autopilot import (
     bursts,
     capacity,
     capacity_evidence,
+    cold_starts,
     demand,
     drift,
     error_budget,
     fit,
+    fleet,
     hindsight,
     hit_shares,
     itl_rules,
@@ -43,6 +45,7 @@ from paceline_operator.autopilot import (
     trend,
     trial_rules,
     ttft_rules,
+    unseen,
     workload,
 )
 from paceline_operator.metrics import scraper
@@ -64,9 +67,15 @@ def minutes(value: float) -> str:
     return f"{value / 60:g} minutes"
 
 
+_WORD = {5: "five"}
+
 SAID = {
     "fresh": f"within {seconds(scraper.STALE_AFTER_S)}",
     "stale": f"*stale* up to {seconds(scraper.ABSENT_AFTER_S)}",
+    "lost": f"has told nothing for {seconds(fleet.LOST_AFTER_S)} is *lost*",
+    "most lost": f"more than one and more than {percent(unseen.MOST_LOST)} are lost",
+    "outlier": f"longest of the last {_WORD[learning.COLD_STARTS_KEPT]}, at most "
+    f"{cold_starts.MOST_TIMES_USUAL:g} C'",
     "samples": f"*missed* needs {attainment.LEAST_SAMPLES} samples",
     "history": f"last five minutes of them are kept{'' if slices.HISTORY_S == 300 else '!'}",
     "fading": f"Of the evidence {fit.FORGET_PER_WINDOW} is kept from slice to slice",

@@ -9,7 +9,13 @@ from paceline_operator.api.v1alpha1 import Mode
 from paceline_operator.autopilot import pilot
 from paceline_operator.autopilot.decision import Action, Knob, Reason
 from paceline_operator.autopilot.fleet import FleetObservation, Tunables
-from paceline_operator.autopilot.itl_rules import above_cap, itl_feedback, restore, squeeze
+from paceline_operator.autopilot.itl_rules import (
+    above_cap,
+    itl_feedback,
+    paced_feedback,
+    restore,
+    squeeze,
+)
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.situation import Situation, understand
@@ -105,6 +111,23 @@ def test_decoding_that_is_too_slow_asks_for_a_replica_and_leaves_the_budget() ->
     hold = itl_feedback(situation(seen(140, 200, good=20)))
     assert hold is not None
     assert (hold.holds, hold.reason) == (True, Reason.ITL_DECODE_BOUND)
+
+
+@pytest.mark.parametrize(
+    ("decode_ms", "mixed_ms", "good", "reason"),
+    [
+        (40, 60, 99, None),
+        (40, 140, 60, Reason.ITL_PREFILL_BOUND),
+        (140, 200, 20, Reason.ITL_DECODE_BOUND),
+        (20, 40, 60, Reason.ITL_UNEXPLAINED),
+    ],
+)
+def test_with_pacing_what_misses_itl_is_said(
+    decode_ms: float, mixed_ms: float, good: float, reason: Reason | None
+) -> None:
+    move = paced_feedback(situation(seen(decode_ms, mixed_ms, good=good)))
+    assert (None if move is None else move.reason) is reason
+    assert move is None or move.holds
 
 
 def test_a_cap_that_wavers_moves_no_budget() -> None:

@@ -73,6 +73,38 @@ def test_least_loaded_pod_is_drained_first() -> None:
     assert moves.waiting is Waiting.DRAINING
 
 
+def test_a_pod_that_nobody_can_read_is_drained_first() -> None:
+    loads, lost = {"uid-a": 0.0, "uid-c": 3.0}, frozenset({"uid-b"})
+    pods = (pod("a"), pod("b"), pod("c"))
+    assert names(plan(fleet(pods, 2, loads=loads), NOW_S).begin) == ["a"]
+    assert names(plan(fleet(pods, 2, loads=loads, lost=lost), NOW_S).begin) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("begun_s", "drain", "scale", "undone"),
+    [
+        (100.0, None, None, False),
+        (400.0, None, 1, False),
+        (400.0, BUSY, None, True),
+        (100.0, DONE, 1, False),
+    ],
+    ids=["has its time", "is mute", "answers", "has drained"],
+)
+def test_a_lost_pod_whose_drain_tells_nothing_either_leaves_after_its_time(
+    begun_s: float, drain: DrainState | None, scale: int | None, *, undone: bool
+) -> None:
+    """A drain that is told of is undone and tried again; this one could only be tried for ever."""
+    one = pod("b", draining_since_s=NOW_S - begun_s)
+    drains = {} if drain is None else {"uid-b": drain}
+    given = fleet((pod("a"), one), 1, lost=frozenset({"uid-b"}), drains=drains, drain_s=300.0)
+    moves = plan(given, NOW_S)
+    assert moves.scale == scale
+    assert names(moves.expired) == (["b"] if undone else [])
+    assert names(plan(replace(given, lost=frozenset()), NOW_S).expired) == (
+        ["b"] if begun_s > 300.0 and drain is not DONE else []
+    )
+
+
 def test_of_equal_pods_the_youngest_goes() -> None:
     loads = {"uid-a": 0.0, "uid-b": 0.0}
     pods = (pod("a"), pod("b", created_s=NOW_S - 10))

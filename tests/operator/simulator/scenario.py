@@ -198,9 +198,10 @@ def play(
     faults: Iterable[Fault] = (),
     until_s: float | None = None,
     seed: int = 1,
+    recorded: type[Recorded] = Recorded,
 ) -> Run:
     """Runs a load against a service that the law steers."""
-    law = Recorded(service.law_policy())
+    law = recorded(service.law_policy())
     result = simulate(
         load.requests(random.Random(seed)),
         service.config(),

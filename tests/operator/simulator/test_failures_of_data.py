@@ -89,6 +89,31 @@ def test_06_ten_minutes_without_metrics(rates: tuple[Segment, ...], before: str)
         assert run.goodput(end_s + 180.0) >= 0.95
 
 
+@pytest.mark.parametrize(("lost", "left"), [({1}, 1), ({1, 2, 3}, 6)], ids=["one", "half"])
+def test_06_pods_of_which_metrics_never_answer_again(lost: set[int], left: int) -> None:
+    """One in six is estimated and leaves first; of half of them nobody knows what they serve."""
+    service = Service(replicas=6, cold_start_s=30.0,
+                      policy={"min_replicas": 1, "down_window_s": 120.0})  # fmt: skip
+    rates = Piecewise(parts=(Segment(300.0, 2.0, 2.0), Segment(1500.0, 0.3, 0.3)))
+    fault = ScrapesLost(start_s=60.0, pods=frozenset(lost))
+    run = play(service, chat(rates, lengths(1600, 20)), faults=[fault])
+    # Nothing leaves before it is clear that nothing will be told any more.
+    assert min(run.desired(0.0, 360.0)) == 6
+    assert run.desired()[-1] == left
+    assert run.result.cut == 0
+    assert run.goodput() >= 0.95
+    last = run.moments()[-1]
+    if left == 6:
+        assert last.tick.scaling_limit is not None
+        assert last.tick.scaling_limit.reason is Reason.PODS_UNMEASURED
+        assert "pod-1" in last.tick.scaling_limit.message
+        return
+    assert last.tick.scaling_limit is None
+    assert last.tick.data is DataClass.FRESH
+    first = next(m for m in run.moments() if len(m.seen.serving) < 6)
+    assert "uid-1" not in {pod.uid for pod in first.seen.serving}
+
+
 def test_07_fifteen_minutes_of_nothing() -> None:
     service = Service(replicas=4, cold_start_s=30.0)
     rates = Piecewise(parts=(Segment(240.0, 1.6, 1.6), Segment(900.0, 0.0, 0.0)))

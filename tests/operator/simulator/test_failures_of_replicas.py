@@ -128,6 +128,25 @@ def test_17_pods_that_never_come(fault: NoRoom | PodsStuck, reason: Reason) -> N
     assert run.result.cut == 0
 
 
+def test_17_one_pod_that_waited_for_a_node_is_not_how_long_all_take() -> None:
+    cold_start_s, room_s, low_s = 30.0, 1000.0, 1200.0
+    service = Service(replicas=2, cold_start_s=cold_start_s, policy={"down_window_s": 120.0})
+    rates = Piecewise(
+        parts=(Segment(200.0, 0.6, 0.6), Segment(1000.0, 1.4, 1.4), Segment(900.0, 0.3, 0.3))
+    )
+    fault = NoRoom(start_s=0.0, end_s=room_s, pods=2)
+    run = play(service, chat(rates, lengths(1600, 20)), faults=[fault])
+    last = run.moments()[-1]
+    assert max(last.tick.memory.cold_starts_s) > 10 * cold_start_s
+    decision = run.decisions(Knob.REPLICAS, low_s)[-1]
+    assert decision.inputs["coldStartS"] <= 3 * cold_start_s
+    # Replicas are given back as where nobody waited: after the down window, not many waits later.
+    inward = [m.time_s for m in run.moves(Knob.REPLICAS, low_s) if m.after < m.before]
+    assert inward
+    assert inward[0] <= low_s + 400.0
+    assert run.desired()[-1] == 1
+
+
 def test_18_scale_in_under_long_streams() -> None:
     """Answers with a 99th percentile of 15,000 tokens: minutes, longer than a drain may take."""
     endless = LogNormalLengths(

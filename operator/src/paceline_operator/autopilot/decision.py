@@ -70,6 +70,7 @@ class Reason(StrEnum):
     NO_PODS = "NoPods"
     DATA_STALE = "DataStale"
     DATA_ABSENT = "DataAbsent"
+    PODS_UNMEASURED = "PodsUnmeasured"
     COOLDOWN = "Cooldown"
     DEAD_BAND = "DeadBand"
     ROLLOUT = "Rollout"

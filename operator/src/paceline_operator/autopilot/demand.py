@@ -150,8 +150,10 @@ class _Offered:
         self._prompt_share = prompt_share
         self._step_sigmas = step_sigmas
         self._prompt_tokens = max(1.0, workload.prompt_mean)
+        # A router gives pods that nobody can read as much as the others.
+        times = 1.0 / fleet.seen_share
         self.slices = [
-            Part(w.start_s, w.end_s, self._work(w.offered_tokens, offered_requests(w)))
+            Part(w.start_s, w.end_s, times * self._work(w.offered_tokens, offered_requests(w)))
             for w in fleet.slices
         ]
         # A sum of random prompts varies more than a count of requests does.

@@ -7,6 +7,9 @@ from enum import StrEnum
 
 from paceline_operator.autopilot.window import Window, spanning
 
+LOST_AFTER_S = 300.0
+"""How long a pod serves without telling anything before it is lost: as old as absent data."""
+
 
 class DataClass(StrEnum):
     """How much a measurement can be trusted: hold on stale, never lower on absent."""
@@ -185,6 +188,23 @@ class FleetObservation:
     def pending(self) -> tuple[PodObservation, ...]:
         """Pods that will serve but do not yet."""
         return tuple(p for p in self.pods if not p.ready and not p.draining)
+
+    @property
+    def lost(self) -> tuple[PodObservation, ...]:
+        """Pods that serve and have told nothing for so long that none of it is in the slices."""
+        return tuple(
+            pod
+            for pod in self.serving
+            if pod.data is DataClass.ABSENT
+            and pod.ready_since_s is not None
+            and self.now_s - pod.ready_since_s > LOST_AFTER_S
+        )
+
+    @property
+    def seen_share(self) -> float:
+        """Share of the serving pods that the slices are of, 1 where none is."""
+        lost, serving = len(self.lost), len(self.serving)
+        return 1.0 - lost / serving if lost < serving else 1.0
 
     @property
     def unheeded(self) -> tuple[PodObservation, ...]:

@@ -120,10 +120,24 @@ def itl_feedback(s: Situation) -> Move | None:
     return budget_move(s, budget, Reason.ITL_PREFILL_BOUND, message, memory=memory)
 
 
+def paced_feedback(s: Situation) -> Move | None:
+    """ITL is missed where engines size their steps: the step time follows the margin, or nothing.
+
+    See `knob_loop`: the margin grows with what is missed.
+    """
+    if s.itl_target_ms is None or s.cause is Cause.NONE:
+        return None
+    beside = _beside_the_budget(s)
+    if beside is not None:
+        return beside
+    text = "ITL is missed in steps with prompt tokens; their time is shortened step by step."
+    return hold(s, Reason.ITL_PREFILL_BOUND, text)
+
+
 def _beside_the_budget(s: Situation) -> Move | None:
-    """A hold where a smaller budget would not help, None where it would."""
+    """A hold where smaller steps would not help, None where they would."""
     if s.cause is Cause.UNKNOWN:
-        text = "ITL is missed, but no kind of engine step explains it; the budget would not help."
+        text = "ITL is missed, but no kind of engine step explains it; no live knob would help."
         return hold(s, Reason.ITL_UNEXPLAINED, text)
     if s.stance.budget is not BudgetMove.LOWER:
         return hold(s, Reason.ITL_DECODE_BOUND, _decode_text(s) + " Only replicas can help.")

@@ -99,7 +99,8 @@ def _shapes_itl(s: Situation, cap: int) -> bool:
     """Whether the margin is what decides about gaps now."""
     window, now = s.since_change, s.knobs.max_num_batched_tokens
     if s.step_time_target_ms is not None:
-        return s.cause is not Cause.DECODE and window.moments(StepClass.MIXED).count > 0
+        by_steps = s.cause in (Cause.NONE, Cause.PREFILL)
+        return by_steps and window.moments(StepClass.MIXED).count > 0
     is_near = _NEAR_CAP * cap <= now <= cap / _NEAR_CAP
     return is_near and window.count(Counter.STEPS_AT_BUDGET) > 0
 

@@ -7,7 +7,13 @@ from collections.abc import Callable
 from paceline_operator.autopilot import phrases
 from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.itl_rules import above_cap, itl_feedback, restore, squeeze
+from paceline_operator.autopilot.itl_rules import (
+    above_cap,
+    itl_feedback,
+    paced_feedback,
+    restore,
+    squeeze,
+)
 from paceline_operator.autopilot.knob_moves import budget_move, hold, seqs_move
 from paceline_operator.autopilot.move import Move
 from paceline_operator.autopilot.pacing_rules import repace
@@ -15,7 +21,7 @@ from paceline_operator.autopilot.probe_rules import probe
 from paceline_operator.autopilot.reversal import reversal
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.trial_rules import judge_trial
-from paceline_operator.autopilot.ttft_rules import raise_budget
+from paceline_operator.autopilot.ttft_rules import paced_pressure, raise_budget
 
 Rule = Callable[[Situation], Move | None]
 
@@ -100,5 +106,7 @@ PACED_RULES: tuple[Rule, ...] = (
     idle,
     squeeze,
     restore,
+    paced_feedback,
+    paced_pressure,
 )
 """Where engines size steps themselves, nothing is left to do about the budget."""

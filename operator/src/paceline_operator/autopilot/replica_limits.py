@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from paceline_operator.api.v1alpha1 import FreezeScope, Mode, Pause
-from paceline_operator.autopilot import pending, phrases, timetable
+from paceline_operator.autopilot import pending, phrases, timetable, unseen
 from paceline_operator.autopilot.decision import Knob, Reason, ScalingLimit
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move
@@ -149,6 +149,7 @@ def condition(s: Situation, found: Limits, wish: tuple[int, int] | None) -> Scal
         or _by_allowance(s, found, wish)
         or _by_maximum(found, wish)
         or _by_stuck_pods(s)
+        or _by_lost_pods(s, found, wish)
         or _by_mode(s, wish)
         or _by_pause(s, found, wish)
         or _by_schedule(s, found, wish)
@@ -191,6 +192,13 @@ def _by_stuck_pods(s: Situation) -> ScalingLimit | None:
         f"{s.cold_start_s:.0f} s, or in a crash loop; see the condition Ready for the cause."
     )
     return ScalingLimit(reason=Reason.PENDING_STUCK, message=text)
+
+
+def _by_lost_pods(s: Situation, found: Limits, wish: tuple[int, int] | None) -> ScalingLimit | None:
+    """Pods that nobody can read, where fewer would do."""
+    if wish is None or found.clamp(wish[1]) >= s.fleet.desired_replicas:
+        return None
+    return unseen.limit(s) if s.policy.scaling_mode is Mode.AUTO else None
 
 
 def _by_mode(s: Situation, wish: tuple[int, int] | None) -> ScalingLimit | None:

@@ -14,6 +14,7 @@ from paceline_operator.autopilot import (
     replica_account,
     replica_limits,
     restraint,
+    unseen,
 )
 from paceline_operator.autopilot.capacity_evidence import AIM, corrected, late_share_with
 from paceline_operator.autopilot.decision import (
@@ -54,7 +55,7 @@ def run(s: Situation, *, feasible: bool) -> Outcome:
     s = replace(s, memory=bursts.noted(s, found.wanted))
     s = replace(s, memory=hit_shares.noted(s))
     memory = recorded(s, corrected(s), limits.recorded(found.keep))
-    if s.half_blind:
+    if unseen.hides_demand(s):
         memory = interrupted(memory)
     bound = s.memory.bound if found.bound is None else found.bound.value
     memory = replace(memory, replica_at_s=s.now_s, bound=bound)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paceline_operator.autopilot import unseen
 from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.pending import coming
@@ -15,7 +16,8 @@ def forbidden_in(s: Situation) -> tuple[Reason, str] | None:
     """The first guard that forbids it, with its words; None where none does."""
     guards = (
         (Reason.ROLLOUT, "Pods are being replaced.", s.fleet.rolling_out),
-        (Reason.DATA_STALE, "Not every pod reports fresh metrics.", s.half_blind),
+        (Reason.PODS_UNMEASURED, unseen.told(s), unseen.too_many(s)),
+        (Reason.DATA_STALE, "Not every pod reports fresh metrics.", unseen.hides_demand(s)),
         (Reason.CAPACITY_PENDING, "Replicas still start.", coming(s)),
         (Reason.KNOB_SQUEEZED, "Running sequences are squeezed.", _squeezed(s)),
         (Reason.ITL_NOT_HELD, "ITL is missed.", s.itl_violated and s.attainable[1] is not None),

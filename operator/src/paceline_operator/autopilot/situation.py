@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import median_low
 
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
+from paceline_operator.autopilot import cold_starts
 from paceline_operator.autopilot.arbitration import Cause, Stance, stance
 from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure
 from paceline_operator.autopilot.capacity import (
@@ -72,7 +72,7 @@ class Situation:
 
     @cached_property
     def half_blind(self) -> bool:
-        """Whether the demand on some serving pod is not known: then less is seen than there is."""
+        """Whether some serving pod is not measured: then nothing is learned of the fleet."""
         return any(pod.data is not DataClass.FRESH for pod in self.fleet.serving)
 
     @cached_property
@@ -304,8 +304,8 @@ class Situation:
 
     @cached_property
     def usual_start_s(self) -> float:
-        """A cold start as most are; `cold_start_s` is the longest of the last."""
-        return median_low(self.memory.cold_starts_s or (self.cold_start_s,))
+        """A cold start as most are; `cold_start_s` is the longest to be expected."""
+        return cold_starts.usual_s(self.memory.cold_starts_s, self.policy.cold_start_prior_s)
 
     def terms(self, budget: int) -> Terms:
         """Conditions under which a replica works at a budget."""
@@ -445,7 +445,7 @@ class Situation:
 def understand(policy: Policy, fleet: FleetObservation, memory: Memory, now_s: float) -> Situation:
     """Derives the situation."""
     workload, memory = known(fleet, memory, now_s)
-    cold_start_s = max(memory.cold_starts_s, default=policy.cold_start_prior_s)
+    cold_start_s = cold_starts.longest_s(memory.cold_starts_s, policy.cold_start_prior_s)
     s = Situation(
         policy=policy,
         fleet=fleet,

@@ -48,6 +48,14 @@ def raise_budget(s: Situation) -> Move | None:
     return budget_move(s, budget, reason, message, guard=guard)
 
 
+def paced_pressure(s: Situation) -> Move | None:
+    """First tokens are late where engines size their steps: no live knob does more for them."""
+    if not s.late:
+        return None
+    text = "First tokens or whole answers come too late; steps are as long as ITL allows already."
+    return hold(s, Reason.TTFT_QUEUE, f"{text} Replicas answer that.")
+
+
 def _tried(s: Situation, budget: int, reason: Reason, why: str) -> Move:
     """A budget at which no full steps were seen: on one pod, unless it has failed there."""
     if s.memory.trial is not None:

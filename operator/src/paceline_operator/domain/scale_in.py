@@ -68,6 +68,7 @@ class Fleet:
             was written that the Deployment's controller has not seen.
         replacing: Whether it is known that they are.
         loads: UID -> requests in the engine; a missing one is unknown.
+        lost: UIDs of pods that serve and have told nothing for long.
         drains: UID -> state of its drain; a missing one did not answer.
         drain_s: Longest drain.
         patience_s: How long a pod may be unready before it is taken for stuck.
@@ -80,6 +81,7 @@ class Fleet:
     rolling_out: bool = False
     replacing: bool = False
     loads: Mapping[str, float] = field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
     drains: Mapping[str, DrainState] = field(default_factory=dict)
     drain_s: float = 300.0
     patience_s: float = 240.0
@@ -169,12 +171,13 @@ def _leave(fleet: Fleet, live: tuple[PodView, ...], surplus: int, now_s: float) 
 
 
 def _ranked(fleet: Fleet, live: tuple[PodView, ...], now_s: float) -> tuple[PodView, ...]:
-    """Best victim first: already draining, stuck, then the least loaded, youngest first."""
+    """Best victim first: already draining, stuck, lost, then the least loaded, youngest first."""
 
-    def rank(pod: PodView) -> tuple[bool, bool, float, float, str]:
+    def rank(pod: PodView) -> tuple[bool, bool, bool, float, float, str]:
         return (
             pod.draining_since_s is None,
             not _stuck(fleet, pod, now_s),
+            pod.uid not in fleet.lost,
             fleet.loads.get(pod.uid, NEVER),
             -pod.created_s,
             pod.name,
@@ -195,9 +198,20 @@ def _expired(fleet: Fleet, pod: PodView, now_s: float) -> bool:
     if pod.draining_since_s is None:
         return False
     state = fleet.drains.get(pod.uid)
-    if state is not None and state.done:
+    if (state is not None and state.done) or _is_mute(fleet, pod):
         return False
-    return now_s - pod.draining_since_s > fleet.drain_s + DRAIN_GRACE_SECONDS
+    return _is_over(fleet, pod, now_s)
+
+
+def _is_over(fleet: Fleet, pod: PodView, now_s: float) -> bool:
+    """Whether a drain has had all the time that there is for one."""
+    begun_s = now_s if pod.draining_since_s is None else pod.draining_since_s
+    return now_s - begun_s > fleet.drain_s + DRAIN_GRACE_SECONDS
+
+
+def _is_mute(fleet: Fleet, pod: PodView) -> bool:
+    """Whether neither metrics nor drain of a pod can be read: no other try would be better."""
+    return pod.uid in fleet.lost and pod.uid not in fleet.drains
 
 
 def _needs_drain(fleet: Fleet, pod: PodView, now_s: float) -> bool:
@@ -210,6 +224,8 @@ def _needs_drain(fleet: Fleet, pod: PodView, now_s: float) -> bool:
 def _gone_quietly(fleet: Fleet, pod: PodView, now_s: float) -> bool:
     if pod.draining_since_s is None:
         return _serves_nobody(fleet, pod, now_s)
+    if _is_mute(fleet, pod):
+        return _is_over(fleet, pod, now_s)  # it drains once more, when it is told to end
     state = fleet.drains.get(pod.uid)
     return state is not None and state.done
 

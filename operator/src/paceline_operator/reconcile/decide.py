@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
+from paceline_operator.autopilot import cold_starts
 from paceline_operator.autopilot.decision import Knob, SetReplicas, Tick
-from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.fleet import LOST_AFTER_S, DataClass
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import policy_from_spec
 from paceline_operator.autopilot.record import Asked
@@ -235,6 +236,7 @@ def _moves(seen: Observed, plan: Plan) -> scale_in.Moves:
         rolling_out=seen.rolling_out,
         replacing=rollout.is_replacing(seen.deployment),
         loads=loads,
+        lost=_lost(seen),
         drains=seen.drains,
         drain_s=float(seen.spec.rollout.drain_seconds),
         patience_s=_patience_s(seen.spec, plan.memory),
@@ -247,6 +249,19 @@ def _moves(seen: Observed, plan: Plan) -> scale_in.Moves:
     return moves
 
 
+def _lost(seen: Observed) -> frozenset[str]:
+    """Pods that serve and have not been read for long, by this process itself."""
+    readings = seen.scrape.pods if seen.scrape is not None else {}
+    return frozenset(
+        pod.uid
+        for pod in seen.pods
+        if pod.ready
+        and (reading := readings.get(pod.uid)) is not None
+        and reading.data is DataClass.ABSENT
+        and seen.now_s - (pod.ready_since_s or seen.now_s) > LOST_AFTER_S
+    )
+
+
 def _served_by_all(seen: Observed) -> scale_in.Moves:
     """No replica leaves: those that were about to are taken back."""
     marked = tuple(p for p in seen.pods if p.live and p.draining_since_s is not None)
@@ -255,5 +270,5 @@ def _served_by_all(seen: Observed) -> scale_in.Moves:
 
 def _patience_s(spec: InferenceServiceSpec, memory: Memory) -> float:
     """Age from which an unready pod is stuck: twice the slowest cold start known."""
-    cold = memory.cold_starts_s or (policy_from_spec(spec).cold_start_prior_s,)
-    return min(MAX_PATIENCE_S, 2 * max(cold))
+    prior_s = policy_from_spec(spec).cold_start_prior_s
+    return min(MAX_PATIENCE_S, 2 * cold_starts.longest_s(memory.cold_starts_s, prior_s))

@@ -221,6 +221,7 @@ class Actuation:
             target=self.target,
             scale=self._fleet.scale,
             loads=self._scraper.loads(now_s),
+            lost=self._scraper.lost(views, now_s),
             drains=drains,
             drain_s=self._config.drain_s,
             patience_s=min(MAX_PATIENCE_S, 2.0 * slowest_s),

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from paceline_operator.autopilot.fleet import DataClass, PodObservation, PodTunables
+from paceline_operator.autopilot.fleet import (
+    LOST_AFTER_S,
+    DataClass,
+    PodObservation,
+    PodTunables,
+)
 from paceline_operator.autopilot.slices import Slices
 from paceline_operator.autopilot.window import Counter, PodShare, Window
 from paceline_operator.domain.pods import UNSCHEDULABLE, PodView
@@ -111,6 +116,17 @@ class Scraper:
             for uid, reading in self.readings.items()
             if self.freshness(uid, now_s) is DataClass.FRESH
         }
+
+    def lost(self, views: Iterable[PodView], now_s: float) -> frozenset[str]:
+        """Pods that serve and have not answered for long."""
+        return frozenset(
+            view.uid
+            for view in views
+            if view.ready
+            and view.uid in self.readings
+            and self.freshness(view.uid, now_s) is DataClass.ABSENT
+            and now_s - (view.ready_since_s or now_s) > LOST_AFTER_S
+        )
 
     def observe(
         self, view: PodView, reports: Mapping[str, PodTunables], now_s: float
