@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil
 
-from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot import margin, phrases
 from paceline_operator.autopilot.arbitration import BudgetMove, Cause
 from paceline_operator.autopilot.capacity import itl_limit_ms, steady_state
 from paceline_operator.autopilot.decision import Reason
@@ -16,8 +16,6 @@ from paceline_operator.autopilot.situation import Situation
 CUT_FACTOR = 0.75
 CUT_COOLDOWN_S = 20.0
 SQUEEZE_LASTS_S = 30.0
-LEAST_MARGIN = 0.05
-MOST_MARGIN = 0.40
 MARGIN_PER_CUT = 0.05
 CERTAIN_SDS = 2.0
 
@@ -113,10 +111,10 @@ def itl_feedback(s: Situation) -> Move | None:
     if s.now_s - s.memory.lowered_at_s < CUT_COOLDOWN_S:
         return hold(s, Reason.COOLDOWN, "The budget was just lowered; waiting for its effect.")
     learned = 1 - s.plant.full_ms(budget) / target
-    most = min(MOST_MARGIN, s.memory.margin + MARGIN_PER_CUT)
-    margin = min(most, max(s.memory.margin, learned))
+    most = min(margin.MOST, s.memory.margin + MARGIN_PER_CUT)
+    kept = min(most, max(s.memory.margin, learned))
     message = f"Budget {now} -> {budget}: ITL is missed in steps with prompt tokens."
-    memory = replace(s.memory, margin=margin)
+    memory = replace(s.memory, margin=kept)
     return budget_move(s, budget, Reason.ITL_PREFILL_BOUND, message, memory=memory)
 
 
@@ -130,6 +128,9 @@ def paced_feedback(s: Situation) -> Move | None:
     beside = _beside_the_budget(s)
     if beside is not None:
         return beside
+    if margin.is_useless(s):
+        text = "ITL is missed, and shorter steps have brought nothing; no live knob would help."
+        return hold(s, Reason.ITL_UNEXPLAINED, text)
     text = "ITL is missed in steps with prompt tokens; their time is shortened step by step."
     return hold(s, Reason.ITL_PREFILL_BOUND, text)
 

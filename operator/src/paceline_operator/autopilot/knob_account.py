@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot import margin, phrases
 from paceline_operator.autopilot.decision import (
     Action,
     Candidate,
@@ -15,12 +15,7 @@ from paceline_operator.autopilot.decision import (
     NextStep,
     Reason,
 )
-from paceline_operator.autopilot.itl_rules import (
-    CUT_COOLDOWN_S,
-    LEAST_MARGIN,
-    MOST_MARGIN,
-    SQUEEZE_LASTS_S,
-)
+from paceline_operator.autopilot.itl_rules import CUT_COOLDOWN_S, SQUEEZE_LASTS_S
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.trial_rules import FAILED_LASTS_S, LONGEST_S, failed
@@ -158,12 +153,13 @@ def _next_steps(s: Situation, decision: Decision) -> tuple[NextStep, ...]:
 def _step_time_moves(s: Situation) -> tuple[NextStep, NextStep]:
     """The margin is an integral of what gaps attain."""
     target_ms = s.itl_target_ms or 0.0
-    least_ms, most_ms = ((1 - margin) * target_ms for margin in (MOST_MARGIN, LEAST_MARGIN))
+    least_ms, most_ms = ((1 - share) * target_ms for share in (margin.MOST, margin.LEAST))
     return (
         NextStep(
             action=Action.LOWER,
             waits_for=Reason.ITL_PREFILL_BOUND,
             message=f"the step time falls while ITL is missed, to {phrases.ms(least_ms)} at least",
+            earliest_s=margin.useless_until_s(s),
         ),
         NextStep(
             action=Action.RAISE,

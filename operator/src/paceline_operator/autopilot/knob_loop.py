@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot import figures, knob_account, restraint
-from paceline_operator.autopilot.arbitration import Cause
-from paceline_operator.autopilot.attainment import measure
 from paceline_operator.autopilot.decision import Reason, SetTunables
-from paceline_operator.autopilot.fleet import DataClass, Tunables
-from paceline_operator.autopilot.itl_rules import LEAST_MARGIN, MOST_MARGIN
+from paceline_operator.autopilot.fleet import Tunables
 from paceline_operator.autopilot.knob_rules import first_wish
+from paceline_operator.autopilot.margin import trimmed
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.move import Move, Outcome
 from paceline_operator.autopilot.restraint import Restraint
 from paceline_operator.autopilot.reversal import blind_since_s
 from paceline_operator.autopilot.situation import Situation
-from paceline_operator.autopilot.window import Counter, StepClass
 
 KNOB_EVERY_S = 10.0
-MARGIN_PER_SECOND = 0.5 / 60
-_ENOUGH_STEPS = 100
-_NEAR_CAP = 0.9
 _FOR_A_WHILE = (Reason.FROZEN, Reason.BLAST_RADIUS)
 
 
@@ -37,7 +30,7 @@ def run(s: Situation) -> Outcome:
 def _pass(s: Situation) -> Outcome:
     wish = first_wish(s)
     held = restraint.of_live_knobs(s, wish)
-    memory = replace(_trimmed(s, is_free=held is None), knob_at_s=s.now_s)
+    memory = replace(trimmed(s, is_free=held is None), knob_at_s=s.now_s)
     refusal = None if held is None else held.reason
     if refusal is not None and refusal not in _FOR_A_WHILE:
         # Nobody here will end a squeeze any more, so it must not bind the replicas either.
@@ -93,45 +86,3 @@ def _lowers(before: Tunables, after: Tunables) -> bool:
         after.max_num_batched_tokens < before.max_num_batched_tokens
         or after.max_num_running_seqs < before.max_num_running_seqs
     )
-
-
-def _shapes_itl(s: Situation, cap: int) -> bool:
-    """Whether the margin is what decides about gaps now."""
-    window, now = s.since_change, s.knobs.max_num_batched_tokens
-    if s.step_time_target_ms is not None:
-        by_steps = s.cause in (Cause.NONE, Cause.PREFILL)
-        return by_steps and window.moments(StepClass.MIXED).count > 0
-    is_near = _NEAR_CAP * cap <= now <= cap / _NEAR_CAP
-    return is_near and window.count(Counter.STEPS_AT_BUDGET) > 0
-
-
-def _trimmed(s: Situation, *, is_free: bool) -> Memory:
-    """Integral feedback on the margin, only where the budget is what shapes ITL.
-
-    Frozen while anything else limits: a mode, a calendar or another writer that holds the knobs,
-    stale data, a squeeze, few steps, engines that work with a larger budget or another step time,
-    or a budget that lies well below the cap.
-    """
-    memory, cap = s.memory, s.cap
-    elapsed_s = min(60.0, max(0.0, s.now_s - (memory.margin_at_s or s.now_s)))
-    memory = replace(memory, margin_at_s=s.now_s)
-    if not is_free or s.data is not DataClass.FRESH or cap is None:
-        return memory
-    if memory.squeezed_seqs is not None:
-        return memory
-    if s.fleet.unheeded or s.unpaced:
-        return memory
-    window = s.since_change
-    if not _shapes_itl(s, cap):
-        return memory
-    errors = [
-        objective.share - found.attainment
-        for objective in s.itl_objectives
-        if objective.metric is SloMetric.ITL
-        and (found := measure(objective, window)).attainment is not None
-        and found.samples >= _ENOUGH_STEPS
-    ]
-    if not errors:
-        return memory
-    margin = memory.margin + MARGIN_PER_SECOND * max(errors) * elapsed_s
-    return replace(memory, margin=min(MOST_MARGIN, max(LEAST_MARGIN, margin)))

@@ -134,6 +134,21 @@ class Return:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarginGrowth:
+    """What a larger margin has brought.
+
+    Attributes:
+        start: Margin when it began to grow.
+        missed: Share of the gaps that was missed then, beyond what may be; 0 while none is.
+        failed_at_s: When it was given back, as it had brought nothing.
+    """
+
+    start: float = 0.0
+    missed: float = 0.0
+    failed_at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bursts:
     """Surges of the load: the one that is, and how long those lasted that were none for replicas.
 
@@ -229,6 +244,7 @@ class Memory:
         acknowledged_at_s: Since when.
         margin: Share of the ITL target the model keeps free; trimmed by feedback.
         margin_at_s: When it was last integrated.
+        margin_growth: What its growth has brought.
         capacity_factor: Correction of the predicted capacity by TTFT feedback.
         capacity_factor_at_s: When it was last changed.
         knob_at_s: Last run of the knob loop.
@@ -286,6 +302,7 @@ class Memory:
     acknowledged_at_s: float = 0.0
     margin: float = 0.10
     margin_at_s: float = 0.0
+    margin_growth: MarginGrowth = MarginGrowth()
     capacity_factor: float = 1.0
     capacity_factor_at_s: float = 0.0
     knob_at_s: float = 0.0

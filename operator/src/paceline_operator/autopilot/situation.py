@@ -305,7 +305,9 @@ class Situation:
     @cached_property
     def usual_start_s(self) -> float:
         """A cold start as most are; `cold_start_s` is the longest to be expected."""
-        return cold_starts.usual_s(self.memory.cold_starts_s, self.policy.cold_start_prior_s)
+        known_s = self.memory.cold_starts_s
+        prior_s = self.policy.cold_start_prior_s
+        return cold_starts.usual_s(known_s, prior_s) if known_s else self.cold_start_s
 
     def terms(self, budget: int) -> Terms:
         """Conditions under which a replica works at a budget."""
