@@ -11,9 +11,15 @@ from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot import pilot
 from paceline_operator.autopilot.decision import Knob
 from paceline_operator.autopilot.fleet import Tunables
-from paceline_operator.autopilot.margin import FAILED_LASTS_S, JUDGED_AFTER, MOST
+from paceline_operator.autopilot.margin import (
+    FAILED_LASTS_S,
+    JUDGED_AFTER,
+    LEAST,
+    trimmed,
+)
 from paceline_operator.autopilot.memory import MarginGrowth, Memory
 from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.window import Counter, SloCounts, slo_key
 from tests.operator.autopilot.build import pod
 from tests.operator.autopilot.test_situation import objective, wanting
@@ -24,15 +30,19 @@ HOPELESS, OTHER = objective(SloMetric.ITL, 5, 90), objective(SloMetric.ITL, 100,
 
 def margin_after(*objectives: Objective, good: float) -> float:
     """Ten seconds at the model's cap, with so many of a hundred gaps within 100 ms, none in 5."""
-    return memory_after(*objectives, good=good).margin
+    s = at_cap(*objectives, good=good)
+    tick = pilot.step(s.policy, s.fleet, s.memory, NOW_S)
+    assert any(each.knob is Knob.BUDGET for each in tick.decisions)
+    return tick.memory.margin
 
 
-def memory_after(*objectives: Objective, good: float, **memory: Any) -> Memory:
+def at_cap(*objectives: Objective, good: float, **memory: Any) -> Situation:
     counts = {
         slo_key(HOPELESS.name, "ITL", 5): SloCounts(0, 100),
         slo_key(OTHER.name, "ITL", 100): SloCounts(good, 100 - good),
     }
     s = wanting(*objectives, counts=counts)
+    s = replace(s, memory=replace(s.memory, **{"margin_at_s": NOW_S - 10, **memory}))
     cap, base = s.cap, pod().tunables
     assert cap is not None
     assert base is not None
@@ -43,10 +53,12 @@ def memory_after(*objectives: Objective, good: float, **memory: Any) -> Memory:
         desired_tunables=Tunables(max_num_batched_tokens=cap, max_num_running_seqs=64),
         slices=tuple(replace(w, counters={**w.counters, **full}) for w in s.fleet.slices),
     )
-    known = replace(s.memory, **{"margin_at_s": NOW_S - 10, **memory})
-    tick = pilot.step(s.policy, seen, known, NOW_S)
-    assert any(each.knob is Knob.BUDGET for each in tick.decisions)
-    return tick.memory
+    return replace(s, fleet=seen)
+
+
+def after(good: float, **memory: Any) -> Memory:
+    """So many of a hundred gaps are in time where 95 must be."""
+    return trimmed(at_cap(OTHER, good=good, **memory), is_free=True)
 
 
 @pytest.mark.behaviour(
@@ -64,29 +76,23 @@ GROWN = 0.10 + JUDGED_AFTER
 
 
 @pytest.mark.parametrize(
-    ("margin", "growth", "after"),
+    ("margin", "growth", "expected"),
     [
         (0.10, MarginGrowth(), MarginGrowth(start=0.10, missed=0.30)),
         (0.12, MarginGrowth(start=0.10, missed=0.33), MarginGrowth(start=0.10, missed=0.33)),
-        (GROWN, MarginGrowth(start=0.10, missed=0.40), None),
+        (GROWN, MarginGrowth(start=0.10, missed=0.40), MarginGrowth(start=0.225, missed=0.30)),
         (GROWN, MarginGrowth(start=0.10, missed=0.33), MarginGrowth(failed_at_s=NOW_S)),
     ],
     ids=["begins", "goes on", "has brought a quarter", "has brought a tenth"],
 )
 def test_a_margin_that_brings_nothing_is_given_back(
-    margin: float, growth: MarginGrowth, after: MarginGrowth | None
+    margin: float, growth: MarginGrowth, expected: MarginGrowth
 ) -> None:
-    """65 % of the gaps are in time where 95 % must be."""
-    found = memory_after(OTHER, good=65, margin=margin, margin_growth=growth)
-    assert found.margin_growth.missed == pytest.approx(after.missed if after else 0.30)
-    if after is None:
-        assert found.margin_growth.start == found.margin > margin
-        return
-    assert found.margin_growth.start == after.start
-    assert found.margin_growth.failed_at_s == after.failed_at_s
-    assert (found.margin > margin) is (not after.failed_at_s)
-    if after.failed_at_s:
-        assert found.margin == growth.start
+    found = after(65, margin=margin, margin_growth=growth)
+    assert found.margin_growth.start == pytest.approx(expected.start)
+    assert found.margin_growth.missed == pytest.approx(expected.missed)
+    assert found.margin_growth.failed_at_s == expected.failed_at_s
+    assert found.margin == pytest.approx(0.10 if expected.failed_at_s else margin + 0.025)
 
 
 @pytest.mark.parametrize(
@@ -96,11 +102,15 @@ def test_a_margin_that_brings_nothing_is_given_back(
 )
 def test_it_is_not_tried_again_for_a_while(since_s: float, good: float, moves: int) -> None:
     failed = MarginGrowth(failed_at_s=NOW_S - since_s)
-    found = memory_after(OTHER, good=good, margin=0.10, margin_growth=failed)
+    found = after(good, margin=0.10, margin_growth=failed)
     assert (found.margin > 0.10) - (found.margin < 0.10) == moves
     assert bool(found.margin_growth.failed_at_s) is (moves == 0)
 
 
-def test_the_margin_has_a_limit() -> None:
-    assert margin_after(OTHER, good=0) <= MOST
-    assert memory_after(OTHER, good=0, margin=MOST).margin == MOST
+def test_the_margin_has_a_least() -> None:
+    assert after(100, margin=LEAST).margin == LEAST
+
+
+def test_it_stays_while_something_holds_the_knobs() -> None:
+    held = trimmed(at_cap(OTHER, good=65, margin=0.10), is_free=False)
+    assert (held.margin, held.margin_growth, held.margin_at_s) == (0.10, MarginGrowth(), NOW_S)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
+from paceline_operator.autopilot import margin
 from paceline_operator.autopilot.capacity_evidence import LEAST_FACTOR, MOST_FACTOR
 from paceline_operator.autopilot.decision import Knob, Reason
-from paceline_operator.autopilot.knob_loop import MOST_MARGIN
 from paceline_operator.autopilot.ladder import RUNG_SHARE
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.plant import TRUSTED_SD, build_plant
@@ -108,7 +108,7 @@ def test_10_steps_take_half_as_long_again() -> None:
     factors = [m.tick.memory.capacity_factor for m in run.moments()]
     assert min(factors) > LEAST_FACTOR
     assert max(factors) < MOST_FACTOR
-    assert max(m.tick.memory.margin for m in run.moments()) < MOST_MARGIN
+    assert max(m.tick.memory.margin for m in run.moments()) < margin.MOST
     assert run.reversals(Knob.BUDGET) <= 3
 
 
@@ -125,7 +125,7 @@ def test_10_paced_engines_see_by_themselves_that_steps_take_longer() -> None:
     assert late <= 0.05 * sum(o.gaps for o in after)
     factors = [m.tick.memory.capacity_factor for m in run.moments()]
     assert LEAST_FACTOR < min(factors) <= max(factors) < MOST_FACTOR
-    assert max(m.tick.memory.margin for m in run.moments()) < MOST_MARGIN
+    assert max(m.tick.memory.margin for m in run.moments()) < margin.MOST
     assert set(run.budgets(30.0)) == {service.ceiling}
 
 
