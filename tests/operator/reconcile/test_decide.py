@@ -9,7 +9,7 @@ import pytest
 
 from paceline_operator.api.choice import RolloutStrategy
 from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
-from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.autopilot.fleet import LOST_AFTER_S, DataClass, PodTunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.domain import tunables
 from paceline_operator.domain.desired import startup_hash
@@ -19,6 +19,7 @@ from paceline_operator.domain.pinned import Pinned
 from paceline_operator.domain.pods import Problem
 from paceline_operator.domain.scale_in import DrainState, Moves, Waiting
 from paceline_operator.domain.tunables import Agreed
+from paceline_operator.metrics.scraper import PodReading, Scrape
 from paceline_operator.reconcile import knobs
 from paceline_operator.reconcile.decide import Plan, decide
 from paceline_operator.reconcile.observed import Observed
@@ -177,6 +178,26 @@ def test_fewer_replicas_wanted_begin_with_a_drain() -> None:
     assert plan.target == 1
     assert len(plan.moves.begin) == 1
     assert plan.moves.waiting is Waiting.DRAINING
+
+
+@pytest.mark.parametrize(
+    ("data", "ready_for_s", "victim"),
+    [
+        (DataClass.ABSENT, LOST_AFTER_S + 1, "a"),
+        (DataClass.ABSENT, LOST_AFTER_S - 1, "b"),
+        (DataClass.STALE, LOST_AFTER_S + 1, "b"),
+    ],
+    ids=["lost", "young", "stale"],
+)
+def test_a_pod_that_nobody_reads_leaves_first(
+    data: DataClass, ready_for_s: float, victim: str
+) -> None:
+    """The other one is idle; of a pod without metrics nobody knows what it serves."""
+    pods = tuple(replace(each, ready_since_s=NOW_S - ready_for_s) for each in (A, B))
+    readings = {A.uid: PodReading(data=data), B.uid: PodReading(data=DataClass.FRESH)}
+    scrape = Scrape(pods=readings, slices=())
+    plan = decide(seen(replicas=1, pods=pods, scrape=scrape), PLATFORM, is_due=True)
+    assert [each.name for each in plan.moves.begin] == [victim]
 
 
 def test_a_rollout_holds_a_scale_in() -> None:
