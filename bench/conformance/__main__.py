@@ -13,9 +13,10 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -29,7 +30,7 @@ from bench.conformance.evaluation import Evaluation
 from bench.conformance.load_case import LoadCase
 from bench.conformance.loads import loads, traces_word
 from bench.conformance.runner import Runner
-from bench.conformance.tune import hurried, tuned
+from bench.conformance.tune import Ask, completed, hurried, tuned
 from bench.conformance.tuning import Tuning, TuningError, load_tunings, save_tunings
 from paceline_operator.simulator.loads.trace import TraceError
 
@@ -112,15 +113,17 @@ def _with_tunings(
     tunings: dict[str, Tuning],
     runner: Runner,
 ) -> dict[str, Tuning]:
-    """The known ones, and where asked or where a load has none, new ones; only whole ones are kept.
+    """The known, and new ones where asked or where a load lacks some; only whole ones are kept.
 
     Several loads at once: much of one load's search is one cell after another.
     """
     wanted = [case for case in cases if _to_tune(args, case, tunings)]
     is_kept = args.full or args.tune
-    search = tuned if is_kept else hurried
     with ThreadPoolExecutor(LOADS_PER_JOB * args.jobs) as threads:
-        searches = {threads.submit(search, case, runner.scores): case for case in wanted}
+        searches = {
+            threads.submit(_search(args, case, tunings), case, runner.scores): case
+            for case in wanted
+        }
         try:
             for done in as_completed(searches):
                 tunings[searches[done].name] = done.result()
@@ -149,14 +152,25 @@ def _notices(
     ]
     new = [case.name for case in cases if _to_tune(args, case, tunings)]
     if new:
-        cut.append(f"settings are looked for first, by 50 to 120 cells each: {', '.join(new)}")
+        cut.append(f"settings are looked for first, by 50 to 190 cells each: {', '.join(new)}")
     return cut
 
 
 def _to_tune(args: argparse.Namespace, case: LoadCase, tunings: Mapping[str, Tuning]) -> bool:
     if args.known:
         return False
-    return (args.full or matrix.is_quick(case)) and (args.tune or case.name not in tunings)
+    if args.tune or case.name not in tunings:
+        return args.full or matrix.is_quick(case)
+    return bool(args.full and tunings[case.name].lacking(matrix.COLD_STARTS_S))
+
+
+def _search(
+    args: argparse.Namespace, case: LoadCase, tunings: Mapping[str, Tuning]
+) -> Callable[[LoadCase, Ask], Tuning]:
+    """Of a load that is to be tuned: all of it, or in a full run what it lacks."""
+    if args.full and not args.tune and case.name in tunings:
+        return partial(completed, tunings[case.name])
+    return tuned if args.full or args.tune else hurried
 
 
 def _report(

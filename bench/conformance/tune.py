@@ -1,7 +1,9 @@
 """Finds what hindsight knows of a load, by running it: see `tuning`.
 
-`tuned` plays every setting of every baseline. `hurried` is for the quick run and loads that nobody
-has tuned yet: it takes settings to attain less from the dear to the cheap, and halves.
+`tuned` plays every setting of every baseline at the usual cold start, and halves at the others: it
+takes settings to attain less from the dear to the cheap. `completed` finds only what a tuning
+lacks. `hurried` is for the quick run and loads that nobody has tuned yet: the usual cold start
+alone, by halves.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from bench.conformance import bars
 from bench.conformance.cell import Cell, Score
 from bench.conformance.contestants import MOST_REPLICAS, SETTINGS
 from bench.conformance.load_case import LoadCase
-from bench.conformance.matrix import COLD_STARTS_S, USUAL_S, sweeps
+from bench.conformance.matrix import COLD_STARTS_S, sweeps
 from bench.conformance.policies.catalogue import BASELINES
 from bench.conformance.shape import measure
 from bench.conformance.sizing import BUDGETS, replica_rps
-from bench.conformance.tuning import Tuning
+from bench.conformance.tuning import USUAL_S, Tuning
 
 HEADROOMS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 _NEAR = (0.3, 1.3)
@@ -32,23 +34,19 @@ def tuned(case: LoadCase, ask: Ask) -> Tuning:
     """Static budget and replicas, then the oracle's headroom, then every baseline's setting."""
     found = _with_headroom(case, _with_static(case, ask), COLD_STARTS_S, ask)
     ours = Cell(load=case.name, policy=bars.OURS, cold_start_s=USUAL_S)
-    return _with_settings(found, ours, ask([ours, *sweeps(case.name)], {case.name: found}))
+    scores = ask([ours, *sweeps(case.name)], {case.name: found})
+    return completed(_with_settings(found, ours, scores), case, ask)
+
+
+def completed(tuning: Tuning, case: LoadCase, ask: Ask) -> Tuning:
+    """With the settings of the cold starts that lack them; nothing else is changed."""
+    return _halved(tuning, case, tuning.lacking(COLD_STARTS_S), ask)
 
 
 def hurried(case: LoadCase, ask: Ask) -> Tuning:
     """The same for the usual cold start, by half the settings."""
     found = _with_headroom(case, _with_static(case, ask), (USUAL_S,), ask)
-    ours = Cell(load=case.name, policy=bars.OURS, cold_start_s=USUAL_S)
-    scores = dict(ask([ours], {case.name: found}))
-    halves = {baseline.name: Halving() for baseline in BASELINES}
-    while cells := {
-        _swept(case, name, half.middle): half for name, half in halves.items() if half.is_open
-    }:
-        asked = ask(cells, {case.name: found})
-        for cell, half in cells.items():
-            half.narrow(is_enough=asked[cell].attainment >= scores[ours].attainment)
-        scores |= asked
-    return _with_settings(found, ours, scores)
+    return _halved(found, case, (USUAL_S,), ask)
 
 
 @dataclass(slots=True)
@@ -81,8 +79,23 @@ class Halving:
             self.most = self.middle - 1
 
 
-def _swept(case: LoadCase, policy: str, setting: int) -> Cell:
-    return Cell(load=case.name, policy=policy, setting=setting, cold_start_s=USUAL_S)
+def _halved(tuning: Tuning, case: LoadCase, cold_starts_s: Iterable[int], ask: Ask) -> Tuning:
+    """Settings for all these cold starts at once: each round is one batch of cells."""
+    ours = [Cell(load=case.name, policy=bars.OURS, cold_start_s=each) for each in cold_starts_s]
+    scores = dict(ask(ours, {case.name: tuning}))
+    halves = {(cell, baseline.name): Halving() for cell in ours for baseline in BASELINES}
+    while cells := {
+        replace(cell, policy=name, setting=half.middle): (scores[cell].attainment, half)
+        for (cell, name), half in halves.items()
+        if half.is_open
+    }:
+        asked = ask(cells, {case.name: tuning})
+        for cell, (wanted, half) in cells.items():
+            half.narrow(is_enough=asked[cell].attainment >= wanted)
+        scores |= asked
+    for cell in ours:
+        tuning = _with_settings(tuning, cell, scores)
+    return tuning
 
 
 def needed(case: LoadCase) -> tuple[int, int]:
@@ -173,13 +186,18 @@ def _least_headroom(case: LoadCase, tuning: Tuning, cold_start_s: int, ask: Ask)
 
 
 def _with_settings(tuning: Tuning, ours: Cell, scores: Mapping[Cell, Score]) -> Tuning:
-    wanted = scores[ours].attainment
-    chosen = {baseline.name: _cheapest(baseline.name, scores, wanted) for baseline in BASELINES}
+    """With those for the cold start of a cell of ours."""
+    wanted, key = scores[ours].attainment, f"{ours.cold_start_s}"
+    same = {cell: each for cell, each in scores.items() if cell.cold_start_s == ours.cold_start_s}
+    chosen = {baseline.name: _cheapest(baseline.name, same, wanted) for baseline in BASELINES}
     order = sorted(chosen, key=lambda name: _rank(scores[chosen[name]], wanted))
     return replace(
         tuning,
-        settings={name: cell.setting or 0 for name, cell in chosen.items()},
-        best=tuple(order),
+        settings={
+            **tuning.settings,
+            key: {name: cell.setting or 0 for name, cell in chosen.items()},
+        },
+        best={**tuning.best, key: tuple(order)},
     )
 
 

@@ -10,8 +10,15 @@ CASES = loads(None)
 TUNING = Tuning(
     budget=512,
     peak_replicas=4,
-    settings={baseline.name: 2 for baseline in BASELINES},
-    best=("keda-waiting", "hpa-cpu", "kpa-knative"),
+    settings={
+        start: {baseline.name: place for baseline in BASELINES}
+        for start, place in (("30", 3), ("120", 2), ("300", 1))
+    },
+    best={
+        "30": ("wva-v1", "keda-kv", "hpa-cpu"),
+        "120": ("keda-waiting", "hpa-cpu", "kpa-knative"),
+        "300": ("hpa-cpu", "kpa-aibrix", "keda-kv"),
+    },
 )
 TUNINGS = {case.name: TUNING for case in CASES}
 
@@ -25,17 +32,35 @@ def test_the_quick_list_is_short_and_has_everybody_on_six_loads() -> None:
         assert usual == set(ALL)
         for cold_start_s in (30, 300):
             others = {c.policy for c in cells if (c.load, c.cold_start_s) == (load, cold_start_s)}
-            assert others == {bars.OURS, bars.ORACLE, bars.STATIC_PEAK, *TUNING.best[:2]}
+            assert others == {
+                bars.OURS,
+                bars.ORACLE,
+                bars.STATIC_PEAK,
+                *TUNING.best_at(cold_start_s)[:2],
+            }
 
 
 def test_the_quick_list_has_every_load_whose_regime_changes() -> None:
     assert {case.name for case in CASES if case.changes_regime} <= set(matrix.QUICK_LOADS)
 
 
-def test_baselines_run_at_the_setting_that_hindsight_chose() -> None:
+def test_baselines_run_at_the_setting_that_hindsight_chose_for_their_cold_start() -> None:
     cells = matrix.quick(CASES, TUNINGS)
-    assert {c.setting for c in cells if c.policy == "kpa-aibrix"} == {2}
+    found = {(c.cold_start_s, c.setting) for c in cells if c.policy == "hpa-cpu"}
+    assert found == {(120, 2), (300, 1)}
     assert {c.setting for c in cells if c.policy == bars.OURS} == {None}
+
+
+def test_until_a_cold_start_has_settings_those_of_the_usual_one_are_taken() -> None:
+    usual = {name: {"120": found["120"]} for name, found in (
+        ("settings", TUNING.settings), ("best", TUNING.best),
+    )}  # fmt: skip
+    tuning = Tuning(budget=512, peak_replicas=4, **usual)  # type: ignore[arg-type]
+    cells = matrix.quick(CASES, dict.fromkeys(TUNINGS, tuning))
+    assert {c.setting for c in cells if c.policy == "hpa-cpu"} == {2}
+    assert {c.policy for c in cells if c.cold_start_s == 30 and c.setting is not None} == {
+        "keda-waiting", "hpa-cpu",
+    }  # fmt: skip
 
 
 def test_the_full_list_has_every_load_cold_start_and_seed_and_each_sweep_once() -> None:
@@ -45,3 +70,9 @@ def test_the_full_list_has_every_load_cold_start_and_seed_and_each_sweep_once() 
     assert len(ours) == len(CASES) * 3 * 3
     sweep = {c.setting for c in cells if (c.load, c.policy) == ("step", "hpa-cpu")}
     assert sweep == set(range(5))
+    others = {
+        (c.cold_start_s, c.setting, c.seed)
+        for c in cells
+        if (c.load, c.policy) == ("step", "hpa-cpu") and c.cold_start_s != 120
+    }
+    assert others == {(start, place, s) for start, place in ((30, 3), (300, 1)) for s in (1, 2, 3)}

@@ -52,7 +52,7 @@ def test_what_hindsight_says_anew_is_run_again(tmp_path: Path) -> None:
 def test_settings_of_others_do_not_matter(tmp_path: Path) -> None:
     counted(tmp_path).scores(CELLS, TUNINGS)
     again = counted(tmp_path)
-    again.scores(CELLS, {"tiny": replace(TUNINGS["tiny"], settings={"hpa-cpu": 3})})
+    again.scores(CELLS, {"tiny": replace(TUNINGS["tiny"], settings={"30": {"hpa-cpu": 3}})})
     assert again.ran == []
 
 
