@@ -58,15 +58,18 @@ def is_quick(case: LoadCase) -> bool:
 def full(cases: Iterable[LoadCase], tunings: Tunings) -> list[Cell]:
     """Every load, cold start and seed with everybody; each baseline's sweep once.
 
-    Of the settings tried at other cold starts the chosen one is the cheapest that attains enough,
-    so the rest are left out.
+    At other cold starts a baseline is met with the setting that was found there, and with that of
+    the usual one: with other seeds one may attain enough where the other does not.
     """
     cells: dict[Cell, None] = {}
     for case in cases:
         tuning = tunings[case.name]
         for cold_start_s in COLD_STARTS_S:
             for seed in SEEDS:
-                cells |= dict.fromkeys(_everybody(case.name, tuning, cold_start_s, seed))
+                for found_at_s in (cold_start_s, USUAL_S):
+                    cells |= dict.fromkeys(
+                        _everybody(case.name, tuning, cold_start_s, seed, found_at_s)
+                    )
         cells |= dict.fromkeys(sweeps(case.name))
     return list(cells)
 
@@ -78,15 +81,22 @@ def sweeps(load: str) -> Iterator[Cell]:
             yield Cell(load=load, policy=baseline.name, setting=setting, cold_start_s=USUAL_S)
 
 
-def _everybody(load: str, tuning: Tuning, cold_start_s: int, seed: int) -> list[Cell]:
-    return [_cell(load, policy, tuning, cold_start_s, seed) for policy in ALL]
+def _everybody(
+    load: str, tuning: Tuning, cold_start_s: int, seed: int, found_at_s: int | None = None
+) -> list[Cell]:
+    """One cell of each, baselines with their settings of that or another cold start."""
+    settings = tuning.settings_at(cold_start_s if found_at_s is None else found_at_s)
+    return [_cell(load, policy, settings, cold_start_s, seed) for policy in ALL]
 
 
 def _the_best(load: str, tuning: Tuning, cold_start_s: int, seed: int) -> list[Cell]:
     policies = (bars.OURS, bars.ORACLE, bars.STATIC_PEAK, *tuning.best_at(cold_start_s)[:2])
-    return [_cell(load, policy, tuning, cold_start_s, seed) for policy in policies]
+    settings = tuning.settings_at(cold_start_s)
+    return [_cell(load, policy, settings, cold_start_s, seed) for policy in policies]
 
 
-def _cell(load: str, policy: str, tuning: Tuning, cold_start_s: int, seed: int) -> Cell:
-    setting = tuning.settings_at(cold_start_s).get(policy) if policy in _SWEPT else None
+def _cell(
+    load: str, policy: str, settings: Mapping[str, int], cold_start_s: int, seed: int
+) -> Cell:
+    setting = settings.get(policy) if policy in _SWEPT else None
     return Cell(load=load, policy=policy, setting=setting, cold_start_s=cold_start_s, seed=seed)
