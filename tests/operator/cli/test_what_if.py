@@ -17,7 +17,7 @@ from tests.operator.cli.test_main import run
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = (ROOT / "docs/what-if.md").read_text().split("## ")[1]
-TABLE_LINES = 17
+TABLE_LINES = 19
 SPAN_S, RATE_RPS = 60, 2
 MANIFEST = """
 apiVersion: paceline.dev/v1alpha1

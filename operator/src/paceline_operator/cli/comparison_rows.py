@@ -47,6 +47,10 @@ def rows(comparison: Comparison) -> tuple[Row, ...]:
         _amount("reversals of replicas in 10 min", variants, lambda run: run.replica_reversals),
         _amount("moves of the token budget", variants, lambda run: run.budget_moves),
         _amount("reversals of the budget in 10 min", variants, lambda run: run.budget_reversals),
+        _amount("moves of the step time", variants, lambda run: run.step_time_moves),
+        _amount(
+            "reversals of the step time in 10 min", variants, lambda run: run.step_time_reversals
+        ),
         _amount("requests refused", variants, lambda run: run.refused),
         _amount("requests without a whole answer", variants, lambda run: run.unserved),
         _amount("whole answers that were late", variants, lambda run: run.late),

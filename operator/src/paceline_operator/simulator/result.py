@@ -42,7 +42,16 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A knob was moved."""
+    """A knob was moved.
+
+    Attributes:
+        time_s: When.
+        knob: Which one.
+        before: Its value until then: replicas, tokens, sequences, or for the step time whole
+            microseconds, 0 where engines keep none.
+        after: From then on.
+        reason: What the control law gave for it.
+    """
 
     time_s: float
     knob: Knob

@@ -50,6 +50,8 @@ def figures(**more: Any) -> Figures:
         "replica_reversals": 1,
         "budget_moves": 2,
         "budget_reversals": 0,
+        "step_time_moves": 3,
+        "step_time_reversals": 1,
         "refused": 0,
         "unserved": 0,
         "late": 40,

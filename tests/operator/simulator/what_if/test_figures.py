@@ -70,10 +70,13 @@ def test_moves_of_the_lead_in_do_not_count() -> None:
         moves=[
             move(50.0, 1, 9), move(150.0, 9, 5), move(200.0, 5, 6), move(300.0, 6, 4),
             move(400.0, 512, 256, Knob.BUDGET), move(3800.0, 4, 1),
+            move(90.0, 0, 80_000, Knob.STEP_TIME), move(500.0, 80_000, 76_000, Knob.STEP_TIME),
+            move(900.0, 76_000, 79_000, Knob.STEP_TIME),
         ],
     )  # fmt: skip
     assert (found.replica_moves, found.replica_reversals) == (3, 2)
     assert (found.budget_moves, found.budget_reversals) == (1, 0)
+    assert (found.step_time_moves, found.step_time_reversals) == (2, 1)
 
 
 def test_a_tier_without_objectives_is_not_judged() -> None:

@@ -197,6 +197,8 @@ class Actuation:
                    orders.reason, now_s)  # fmt: skip
         self._note(Knob.RUNNING_SEQS, before.max_num_running_seqs, knobs.max_num_running_seqs,
                    orders.reason, now_s)  # fmt: skip
+        self._note(Knob.STEP_TIME, _whole_us(before.step_time_target_ms),
+                   _whole_us(knobs.step_time_target_ms), orders.reason, now_s)  # fmt: skip
         self.agreed = Agreed(self.agreed.revision + 1, knobs, trial=orders.trial)
 
     def _note(self, knob: Knob, before: int, after: int, reason: str, now_s: float) -> None:
@@ -250,3 +252,7 @@ class Actuation:
         self._is_scaling = False
         if self._fleet.scale == seen:
             self._fleet.write_scale(replicas, None, now_s)
+
+
+def _whole_us(step_time_ms: float | None) -> int:
+    return round(1e3 * (step_time_ms or 0.0))

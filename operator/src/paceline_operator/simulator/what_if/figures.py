@@ -36,6 +36,8 @@ class Figures:
         replica_reversals: Most changes of direction within ten minutes.
         budget_moves: Changes of the token budget.
         budget_reversals: The same of the budget.
+        step_time_moves: Changes of the step time that engines keep.
+        step_time_reversals: The same of the step time.
         refused: Requests that were refused.
         unserved: Others that got no whole answer.
         late: Whole answers that missed an objective.
@@ -55,6 +57,8 @@ class Figures:
     replica_reversals: int
     budget_moves: int
     budget_reversals: int
+    step_time_moves: int
+    step_time_reversals: int
     refused: int
     unserved: int
     late: int
@@ -103,6 +107,8 @@ def figures(
         replica_reversals=moves.most_reversals(Knob.REPLICAS),
         budget_moves=len(moves.of_knob(Knob.BUDGET)),
         budget_reversals=moves.most_reversals(Knob.BUDGET),
+        step_time_moves=len(moves.of_knob(Knob.STEP_TIME)),
+        step_time_reversals=moves.most_reversals(Knob.STEP_TIME),
         refused=sum(each.outcome == REFUSED for each in sent),
         unserved=sum(not each.completed and each.outcome != REFUSED for each in sent),
         late=sum(each.completed and not yardstick.goodput(each)[0] for each in sent),
