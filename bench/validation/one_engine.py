@@ -40,6 +40,10 @@ class Latencies:
             seconds = first_s + number * growth_s
             self.gaps_ms += [1e3 * seconds] * (interactive_rows + batch_rows)
 
+    def accepted(self, *, tokens: int, interactive_rows: int, batch_rows: int) -> None:
+        """See `Sink`."""
+        self.gaps_ms += [0.0] * tokens * (interactive_rows + batch_rows)
+
     def first_token(self, served: Served) -> None:
         """See `Sink`."""
         if served.first_s is not None:

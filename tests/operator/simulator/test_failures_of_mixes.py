@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, isfinite
 
+import pytest
+
+from paceline_operator.autopilot.capacity_evidence import LEAST_FACTOR, MOST_FACTOR
 from paceline_operator.autopilot.decision import Action, Knob, Reason
 from paceline_operator.autopilot.window import BATCH
 from paceline_operator.autopilot.workload import observe
 from paceline_operator.domain.verdicts import Sight, slo_feasible
-from paceline_operator.simulator.fleet.faults import RouterSkewed
+from paceline_operator.simulator.fleet.faults import RouterSkewed, Speculating
 from paceline_operator.simulator.loads.lengths import LogNormal, LogNormalLengths
 from paceline_operator.simulator.loads.popularity import Popularity
 from paceline_operator.simulator.loads.rates import Constant, Piecewise, Segment
 from paceline_operator.simulator.loads.shared_prefixes import SharedPrefixes
 from paceline_operator.simulator.loads.single_turns import SingleTurns, Stage
 from paceline_operator.simulator.loads.together import Together
+from paceline_operator.simulator.scoring.score import overall
+from paceline_operator.simulator.scoring.yardstick import Yardstick
 from tests.operator.simulator.scenario import (
     SMALL,
     Service,
@@ -103,3 +108,30 @@ def test_a_backlog_in_the_batch_tier_only() -> None:
     assert {move.reason for move in out} <= {Reason.TTFT_QUEUE.value}
     assert max(run.desired(300.0, 600.0)) <= run.desired(0.0, 300.0)[-1] + 1
     assert run.goodput(300.0) >= 0.95
+
+
+@pytest.mark.parametrize("is_paced", [True, False])
+def test_speculation_that_switches_on_and_off(is_paced: bool) -> None:
+    """Decodes cost half as much again and give four tokens at once, every other two minutes."""
+    service = Service(replicas=3, cold_start_s=60.0, policy={"is_paced": is_paced})
+    spells = [
+        Speculating(start_s=start_s, end_s=start_s + 120.0, tokens=4, factor=1.5)
+        for start_s in range(600, 2400, 240)
+    ]
+    # Evenly spaced: what moves, moves for the speculation.
+    load = chat(Constant(rps=1.2, duration_s=2700.0), dispersion=0.1)
+    run = play(service, load, faults=spells)
+    yardstick = Yardstick(service.objectives)
+    served = [each for each in run.result.outcomes if each.arrival_s >= 600.0]
+    for objective in service.objectives:
+        assert overall(served, lambda o, of=objective: yardstick.samples(of, o)).share >= 0.95
+    assert run.goodput(600.0, 2400.0) >= 0.95
+    assert run.reversals(Knob.REPLICAS) <= 1
+    live = Knob.STEP_TIME if is_paced else Knob.BUDGET
+    assert run.moves(live)
+    assert run.reversals(live) <= 3
+    assert all(isfinite(figure) for figure in run.figures())
+    factors = [m.tick.memory.capacity_factor for m in run.moments()]
+    assert LEAST_FACTOR < min(factors) <= max(factors) < MOST_FACTOR
+    assert (run.result.cut, run.result.refusals) == (0, {})
+    assert all(o.completed for o in run.result.outcomes if o.arrival_s < 2600.0)

@@ -18,6 +18,7 @@ from paceline_operator.simulator.fleet.faults import (
     OperatorAway,
     PodKilled,
     ScaleWritten,
+    Speculating,
     StepsSlower,
 )
 from paceline_operator.simulator.fleet.fleet import Fleet
@@ -144,7 +145,7 @@ class World:
                 at(fault.end_s, self._actuation.resume)
             case NoRoom():
                 at(fault.end_s, fleet.place)
-            case StepsSlower():
+            case StepsSlower() | Speculating():
                 at(fault.start_s, fleet.pace_all)
                 at(fault.end_s, fleet.pace_all)
             case _:

@@ -110,6 +110,15 @@ class Sink(Protocol):
             at_budget: Whether each held as many tokens as it may.
         """
 
+    def accepted(self, *, tokens: int, interactive_rows: int, batch_rows: int) -> None:
+        """The step before gave its decode rows more tokens: each is a gap of no time.
+
+        Args:
+            tokens: How many to each row.
+            interactive_rows: Of the interactive tier.
+            batch_rows: Of the batch tier.
+        """
+
     def first_token(self, served: Served) -> None:
         """A request got its first token."""
 

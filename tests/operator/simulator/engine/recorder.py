@@ -24,6 +24,7 @@ class Recorder:
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.told = 0
+        self.accepted_tokens = 0
         self.served: dict[int, Served] = {}
         self.outcomes: dict[int, str] = {}
         self.odd_gaps: list[float] = []
@@ -46,6 +47,9 @@ class Recorder:
             seconds = first_s + number * growth_s
             start_s += seconds
             self.steps.append(Step(start_s, seconds, 0, rows, kv_tokens + number * rows))
+
+    def accepted(self, *, tokens, interactive_rows, batch_rows):
+        self.accepted_tokens += tokens * (interactive_rows + batch_rows)
 
     def first_token(self, served: Served) -> None:
         assert served.first_s is not None

@@ -11,6 +11,7 @@ import pytest
 
 from paceline_operator.autopilot.window import BATCH
 from paceline_operator.simulator.engine import Engine
+from paceline_operator.simulator.engine.speculation import Speculation
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.law import StepLaw
 from paceline_operator.simulator.request import Request
@@ -292,3 +293,49 @@ def test_a_rule_leaves_each_decode_its_token() -> None:
     run(engine)
     assert max(step.rows for step in told.steps) == 50
     assert set(told.outcomes.values()) == {"length"}
+
+
+def test_speculation_gives_each_decode_several_tokens_of_a_step() -> None:
+    engine, told = make()
+    engine.targets((10,))
+    engine.slow_down(1.0, 0.0, Speculation(tokens=4, factor=1.5))
+    engine.submit(request(20, 11), 1, 0.0)
+    run(engine)
+    # The first token comes of the prompt; then 4, 4, and the 2 that are left.
+    assert [(step.prefill_tokens, step.rows, step.kv_tokens) for step in told.steps] == [
+        (20, 0, 20), (0, 1, 21), (0, 1, 25), (0, 1, 29)
+    ]  # fmt: skip
+    expected = [8 + 2 + 0.2, 1.5 * (9 + 0.21), 1.5 * (9 + 0.25), 1.5 * (9 + 0.29)]
+    assert [1e3 * step.seconds for step in told.steps] == pytest.approx(expected)
+    assert told.accepted_tokens == 3 + 3 + 1
+    served = told.served[1]
+    assert (served.tokens, served.gaps, served.late_gaps) == (11, 10, (3,))
+    assert served.ended_s == pytest.approx(sum(expected) / 1e3)
+    assert engine.generation_tokens == 11
+    assert engine.is_empty
+
+
+def test_speculation_loses_no_token_where_blocks_are_short() -> None:
+    engine, told = make(num_kv_blocks=12)
+    engine.slow_down(1.0, 0.0, Speculation(tokens=3, factor=1.2))
+    for number in range(6):
+        engine.submit(request(30, 70), number, 0.0)
+    run(engine)
+    assert engine.preemptions > 0
+    assert set(told.outcomes.values()) == {"length"}
+    assert [served.tokens for served in told.served.values()] == [70] * 6
+    assert engine.generation_tokens == 6 * 70
+    gaps = sum(served.gaps for served in told.served.values())
+    assert gaps == 6 * 69
+
+
+def test_speculation_ends_with_the_next_step() -> None:
+    engine, told = make()
+    engine.slow_down(1.0, 0.0, Speculation(tokens=4, factor=1.5))
+    engine.submit(request(20, 400), 1, 0.0)
+    engine.advance(0.1)
+    engine.slow_down(1.0, 0.1)
+    run(engine)
+    assert told.served[1].tokens == 400
+    assert told.accepted_tokens % 3 == 0
+    assert 0 < told.accepted_tokens < 30

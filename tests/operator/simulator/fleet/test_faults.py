@@ -4,6 +4,7 @@ from math import inf
 
 import pytest
 
+from paceline_operator.simulator.engine.speculation import Speculation
 from paceline_operator.simulator.fleet.faults import (
     Autoscaled,
     Faults,
@@ -15,6 +16,7 @@ from paceline_operator.simulator.fleet.faults import (
     RouterSkewed,
     ScrapesLost,
     SeriesLinger,
+    Speculating,
     StepsSlower,
 )
 
@@ -51,6 +53,13 @@ def test_slow_steps_multiply_and_losses_add_up_as_chances_do() -> None:
     ]  # fmt: skip
     assert faults.push_loss(1, 5.0) == pytest.approx(0.6)
     assert faults.push_loss(2, 5.0) == pytest.approx(0.5)
+
+
+def test_speculation_is_that_of_the_pods_it_concerns() -> None:
+    fault = Speculating(start_s=0.0, end_s=10.0, pods=frozenset({2}), tokens=4, factor=1.5)
+    faults = Faults([fault], 100.0)
+    assert faults.speculation(2, 105.0) == Speculation(4, 1.5)
+    assert faults.speculation(1, 105.0) == faults.speculation(2, 110.0) == Speculation(1, 1.0)
 
 
 def test_without_faults_all_is_well() -> None:

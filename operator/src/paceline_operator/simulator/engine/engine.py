@@ -9,6 +9,7 @@ from paceline_operator.simulator.engine.loop import Loop
 from paceline_operator.simulator.engine.prefix_keys import shared_keys
 from paceline_operator.simulator.engine.scheduler import Scheduler
 from paceline_operator.simulator.engine.sequence import Sequence
+from paceline_operator.simulator.engine.speculation import NO_SPECULATION, Speculation
 from paceline_operator.simulator.engine.streams import Streams
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.request import Request
@@ -85,10 +86,18 @@ class Engine:
         """From now on the late gaps of each request are those longer than each of these."""
         self._streams.compare_with(itl_ms, self._scheduler.decodes.steps)
 
-    def slow_down(self, factor: float, now_s: float) -> None:
-        """Steps take so many times as long as the law says, from the next one on."""
+    def slow_down(
+        self, factor: float, now_s: float, speculation: Speculation = NO_SPECULATION
+    ) -> None:
+        """Steps take so many times as long as the law says, from the next one on.
+
+        Args:
+            factor: How many.
+            now_s: When.
+            speculation: What each decode gets of a step, and what that costs.
+        """
         self._loop.advance(now_s)
-        self._loop.change(lambda: self._loop.set_factor(factor), now_s)
+        self._loop.change(lambda: self._loop.set_factor(factor, speculation), now_s)
 
     def advance(self, now_s: float) -> None:
         """Runs every step that ends up to now."""

@@ -11,6 +11,7 @@ from paceline_operator.simulator.engine.pace import Pace
 from paceline_operator.simulator.engine.plan import StepPlan
 from paceline_operator.simulator.engine.prefill_rate import PrefillRate
 from paceline_operator.simulator.engine.scheduler import Scheduler
+from paceline_operator.simulator.engine.speculation import NO_SPECULATION, Speculation
 from paceline_operator.simulator.engine.streams import Streams
 from paceline_operator.simulator.law import StepTime
 from paceline_operator.simulator.sink import Sink
@@ -25,6 +26,10 @@ class Loop:
     Steps without prefill that are alike run as one stretch, which is told of in parts where
     somebody looks in the midst of it, and ends early where something comes. Where chance has a
     part in their times none is like another.
+
+    Where a step gives several tokens at once, those after the first are given out as steps of no
+    time that follow it, which nobody hears of as steps. A request whose text was computed in it
+    gets as many: a step too early, and nothing hangs on that.
 
     Args:
         law: Step time.
@@ -56,6 +61,9 @@ class Loop:
         self.next_event_s = inf
         self.last_end_s = now_s
         self._factor = 1.0
+        self._speculation = NO_SPECULATION
+        self._more = 0
+        self._is_more = False
         self.gauges = Gauges()
         self.preemptions = 0
         self.steps_at_budget = 0
@@ -76,9 +84,14 @@ class Loop:
         """Whether no step is under way."""
         return self._plan is None
 
-    def set_factor(self, factor: float) -> None:
-        """Steps take so many times as long as the law says from now on; between two steps only."""
-        self._factor = factor
+    def set_factor(self, factor: float, speculation: Speculation) -> None:
+        """Steps take so many times as long as the law says from now on; between two steps only.
+
+        Args:
+            factor: How many.
+            speculation: What each decode gets of a step, and what that costs.
+        """
+        self._factor, self._speculation = factor, speculation
 
     def change(self, change: Change, now_s: float) -> None:
         """Something has come: it is taken at the end of the step under way.
@@ -109,7 +122,10 @@ class Loop:
         changes, self._changes = self._changes, []
         for change in changes:
             change()
-        if self._scheduler.has_work:
+        self._is_more = self._more > 0 and len(self._scheduler.decodes) > 0
+        if self._is_more:
+            self._decide_more(now_s)
+        elif self._scheduler.has_work:
             self._decide(now_s)
         else:
             self._plan, self._steps, self.next_event_s = None, 0, inf
@@ -126,11 +142,24 @@ class Loop:
         if not prefill_tokens and not rows:
             raise RuntimeError("there is work, and none of it can run")
         first_ms = law.step_ms(prefill_tokens, rows, self._kv_tokens, load.chunk_context)
+        speculation = self._speculation
+        if speculation.tokens > 1 and rows:
+            decode_ms = law.step_ms(0, rows, scheduler.decodes.kv_tokens + rows, 0)
+            first_ms += (speculation.factor - 1.0) * decode_ms
         growth_ms = law.per_kv_token_ms * rows
         factor = self._factor * chance.factor(prefill_tokens) / 1e3
         self._pace = Pace(first_ms * factor, growth_ms * factor)
-        self._steps = 1 if chance.is_any else scheduler.alike(plan)
+        self._more = speculation.tokens - 1 if rows else 0
+        self._steps = 1 if chance.is_any or self._more else scheduler.alike(plan)
         self.next_event_s = now_s + self._pace.elapsed_s(self._steps)
+
+    def _decide_more(self, now_s: float) -> None:
+        """Decodes get more tokens of the step that has just ended."""
+        self._plan = plan = self._scheduler.schedule_decodes(now_s)
+        self._pace = Pace(0.0, 0.0)
+        self._steps = min(self._more, self._scheduler.alike(plan))
+        self._more -= self._steps
+        self.next_event_s = now_s
 
     def _finish(self) -> None:
         plan, steps, end_s = self._plan, self._steps, self.next_event_s
@@ -159,7 +188,11 @@ class Loop:
     def _tell(self, plan: StepPlan, steps: int, end_s: float) -> None:
         interactive_rows, batch_rows = self._scheduler.decodes.count
         pace = self._pace
-        if plan.chunks:
+        if self._is_more:
+            self._sink.accepted(
+                tokens=steps, interactive_rows=interactive_rows, batch_rows=batch_rows
+            )
+        elif plan.chunks:
             self._sink.step(
                 end_s=end_s,
                 seconds=pace.first_s,
@@ -182,7 +215,7 @@ class Loop:
                 at_budget=plan.at_budget,
             )
         self._streams.ran(pace, steps, interactive_rows + batch_rows)
-        if plan.at_budget:
+        if plan.at_budget and not self._is_more:
             self.steps_at_budget += steps
 
     def _learn(self, plan: StepPlan) -> None:

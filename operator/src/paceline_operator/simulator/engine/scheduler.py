@@ -90,22 +90,32 @@ class Scheduler:
 
     def schedule(self, now_s: float) -> StepPlan:
         """Decides the next step."""
-        decodes, shares = self.decodes, self._shares
         plan = StepPlan(
             now_s,
             self._budget(),
             self.target if self.target.target_ms else None,
         )
-        shares.settle(decodes.steps)
+        self._shares.settle(self.decodes.steps)
         if (victim := self._admission.victim(now_s)) is not None:
             self._preempt(victim, plan)
-        self._grow(plan)
-        shares.settle(decodes.steps + 1)
-        plan.add_decodes(len(decodes), decodes.kv_tokens + len(decodes))
+        self._decode(plan)
         if self.running.prefilling or len(self.waiting):
             self._prefill.add(plan, self.running.prefilling)
             self._remnants.update((each, None) for each in plan.chunks if each.is_remnant)
         return plan
+
+    def schedule_decodes(self, now_s: float) -> StepPlan:
+        """Decides a step of decodes alone, to which nobody is let in."""
+        plan = StepPlan(now_s, self.limits.budget(len(self.running)), None)
+        self._shares.settle(self.decodes.steps)
+        self._decode(plan)
+        return plan
+
+    def _decode(self, plan: StepPlan) -> None:
+        decodes = self.decodes
+        self._grow(plan)
+        self._shares.settle(decodes.steps + 1)
+        plan.add_decodes(len(decodes), decodes.kv_tokens + len(decodes))
 
     def _budget(self) -> int:
         """Tokens of the next step; a rule never leaves a decode without its own."""

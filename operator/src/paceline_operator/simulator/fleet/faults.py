@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import inf, prod
 
+from paceline_operator.simulator.engine.speculation import NO_SPECULATION, Speculation
+
 Numbers = frozenset[int]
 """Pods in the order they were made, the first one is 1."""
 
@@ -49,6 +51,19 @@ class MetricsFrozen(PodSpell):
 class StepsSlower(PodSpell):
     """Every step takes `factor` times as long."""
 
+    factor: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speculating(PodSpell):
+    """Engines guess tokens ahead and keep the right ones: each step gives several at once.
+
+    Attributes:
+        tokens: That each decode gets of a step.
+        factor: How many times as long the decodes of a step take for it.
+    """
+
+    tokens: int
     factor: float
 
 
@@ -153,6 +168,7 @@ class Faults:
     def __init__(self, faults: Iterable[Fault], begin_s: float) -> None:
         self.all = tuple(_shifted(fault, begin_s) for fault in faults)
         self._slower = [fault for fault in self.all if isinstance(fault, StepsSlower)]
+        self._speculating = [fault for fault in self.all if isinstance(fault, Speculating)]
         self._lost = [fault for fault in self.all if isinstance(fault, PushesLost)]
         self._skewed = [fault for fault in self.all if isinstance(fault, RouterSkewed)]
         self._full = [fault for fault in self.all if isinstance(fault, NoRoom)]
@@ -165,6 +181,11 @@ class Faults:
     def slowness(self, number: int, now_s: float) -> float:
         """How many times as long a pod's steps take."""
         return prod(fault.factor for fault in self._slower if fault.hits(number, now_s))
+
+    def speculation(self, number: int, now_s: float) -> Speculation:
+        """How a pod's engine speculates."""
+        found = (f for f in self._speculating if f.hits(number, now_s))
+        return max((Speculation(f.tokens, f.factor) for f in found), default=NO_SPECULATION)
 
     def push_loss(self, number: int, now_s: float) -> float:
         """Probability that a push to a pod fails."""

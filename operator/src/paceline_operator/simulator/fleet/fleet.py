@@ -138,7 +138,11 @@ class Fleet:
         )
         factor = 1.0 if is_warm else self._config.warm_up_factor
         pod.engine.advance(now_s)
-        pod.engine.slow_down(factor * self._faults.slowness(pod.number, now_s), now_s)
+        pod.engine.slow_down(
+            factor * self._faults.slowness(pod.number, now_s),
+            now_s,
+            self._faults.speculation(pod.number, now_s),
+        )
 
     def pace_all(self, now_s: float) -> None:
         """The same for all pods."""

@@ -26,13 +26,14 @@ Ended = Callable[["Pod", Served, str], None]
 class PodSink:
     """Where a pod's engine reports: to its meter, and ends of requests to the clients as well."""
 
-    __slots__ = ("_ended", "_meter", "_pod", "admitted", "gap", "step", "stretch")
+    __slots__ = ("_ended", "_meter", "_pod", "accepted", "admitted", "gap", "step", "stretch")
 
     def __init__(self, pod: Pod, ended: Ended) -> None:
         self._pod, self._meter, self._ended = pod, pod.meter, ended
         # Bound once: a call in between would cost every step.
         self.admitted, self.gap = pod.meter.admitted, pod.meter.gap
         self.step, self.stretch = pod.meter.step, pod.meter.stretch
+        self.accepted = pod.meter.accepted
 
     def first_token(self, served: Served) -> None:
         """A request has its first token."""

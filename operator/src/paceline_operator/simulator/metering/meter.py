@@ -62,6 +62,7 @@ class Meter:
     Attributes:
         step: See `Sink`; the step meter's own, as a call in between would cost every step.
         stretch: Likewise.
+        accepted: Likewise.
     """
 
     def __init__(self, objectives: Sequence[Objective], now_s: float) -> None:
@@ -69,6 +70,7 @@ class Meter:
         self._steps = StepMeter(self._objectives.itl_limits_s)
         self.step = self._steps.step
         self.stretch = self._steps.stretch
+        self.accepted = self._steps.accepted
         self._histograms = {latency: Tally(edges) for latency, edges in EDGES.items()}
         self._batch = {latency: Tally(EDGES[latency]) for latency in BY_TIER}
         self._by_tier = {INTERACTIVE: self._histograms, BATCH: self._batch}

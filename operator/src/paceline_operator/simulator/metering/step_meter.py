@@ -147,6 +147,11 @@ class StepMeter:
         if at_budget:
             self._at_budget += steps
 
+    def accepted(self, *, tokens: int, interactive_rows: int, batch_rows: int) -> None:
+        """See `Sink`."""
+        self._interactive[0] += tokens * interactive_rows
+        self._batch[0] += tokens * batch_rows
+
     def take(self) -> StepTotals:
         """What was added, which is then forgotten."""
         sums = {
