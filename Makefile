@@ -123,7 +123,7 @@ verify: ## Fail where anything generated differs from its source
 	@$(SETUP) operator cluster
 	@$(MAKE) static-verify
 
-.PHONY: smoke e2e validation chaos conformance conformance-full bench-engine bench-flags bench-operator soak
+.PHONY: smoke e2e validation chaos conformance conformance-full bench-engine bench-flags bench-operator bench-simulator soak
 smoke: ## Kill operator, engine pod and API server on the real cluster; lose no request
 	@$(SETUP) operator engine model cluster
 	@$(OP)/python -m e2e.smoke
@@ -161,6 +161,11 @@ conformance: ## The autopilot against every baseline on simulated fleets (TRACES
 conformance-full: ## Every load, cold start and seed, over as many sittings as it takes
 	@$(SETUP) operator
 	@$(COMPILED) $(OP)/python -m bench.conformance --full $(if $(TRACES),--traces $(TRACES))
+
+DAYS ?= 7
+bench-simulator: ## How fast the simulator is: an hour of chat, and a week (TRACES=DIR: the recorded hour)
+	@$(SETUP) operator
+	@$(COMPILED) $(if $(TRACES),TRACES=$(TRACES)) $(OP)/python -m bench.simulator --days $(DAYS)
 
 chaos: ## (not built yet) Faults under load
 	$(LATER)
