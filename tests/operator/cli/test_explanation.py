@@ -8,17 +8,23 @@ from tests.operator.cli.sample import LOWERED, NOW, STATUS, service
 
 
 def test_it_says_what_was_measured() -> None:
-    missed, met = explain(service(), NOW).measured
+    missed, held = explain(service(), NOW).measured
     assert missed == (
         "first-token (TTFT p95) is missed: 91.2 % within 1.50 s, 95 % wanted; "
         "measured 1.71 s over 240 samples, 30s ago."
     )
-    assert met.startswith("cadence (ITL p95) is met: 99.1 % within 250 ms")
+    assert held.startswith("cadence (ITL p95) is held: 99.1 % within 250 ms")
+
+
+def test_what_is_not_proven_is_open() -> None:
+    slo = {**STATUS["slos"][0], "attainmentPercent": 94.6, "samples": 130, "verdict": "Open"}
+    (said,) = explain(service({**STATUS, "slos": [slo]}), NOW).measured
+    assert said.startswith("first-token (TTFT p95) is open: 94.6 % within 1.50 s, 95 % wanted;")
 
 
 def test_without_samples_it_says_since_when() -> None:
     (slo, _) = STATUS["slos"]
-    bare = {k: v for k, v in slo.items() if k not in ("attainmentPercent", "measuredMs")}
+    bare = {k: v for k, v in slo.items() if k not in ("attainmentPercent", "measuredMs", "verdict")}
     (said,) = explain(service({**STATUS, "slos": [bare]}), NOW).measured
     assert said == (
         "first-token (TTFT p95): no samples in its window, the last 30s ago; the target is 1.50 s."

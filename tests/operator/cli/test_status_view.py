@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from paceline_operator.cli import status_view
@@ -22,7 +23,7 @@ def row(text: str, start: str) -> list[str]:
 
 def test_objectives_show_measured_target_and_attainment() -> None:
     cells = " ".join(row(shown(), "first-token"))
-    assert cells == "first-token (TTFT p95) 1.71 s 1.50 s 91.2 % 95 % 240 -/- 30s"
+    assert cells == "first-token (TTFT p95) 1.71 s 1.50 s 91.2 % 95 % missed 240 -/- 30s"
 
 
 def test_knobs_show_desired_and_in_force() -> None:
@@ -79,6 +80,12 @@ def test_burn_rates_are_told() -> None:
     first, *others = STATUS["slos"]
     burning = {**first, "burnHour": 2.44, "burnSixHours": 0.81}
     assert "2.4/0.8" in row(shown({**STATUS, "slos": [burning, *others]}), "first-token")
+
+
+@pytest.mark.parametrize("verdict", ["Held", "Missed", "Open"])
+def test_the_verdict_is_told(verdict: str) -> None:
+    slo = {**STATUS["slos"][0], "attainmentPercent": 94.6, "verdict": verdict}
+    assert verdict.lower() in row(shown({**STATUS, "slos": [slo]}), "first-token")
 
 
 def test_what_a_histogram_leaves_open_is_told_with_its_edges() -> None:

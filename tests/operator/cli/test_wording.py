@@ -2,8 +2,41 @@ from __future__ import annotations
 
 import pytest
 
+from paceline_operator.api.status import SloStatus
 from paceline_operator.cli import wording
 from tests.operator.cli.sample import NOW
+
+
+def objective(**fields: object) -> SloStatus:
+    given = {"name": "first-token", "metric": "TTFT", "targetMs": 1500}
+    return SloStatus.model_validate({**given, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({}, "-"),
+        ({"attainmentPercent": 94.6, "samples": 130, "verdict": "Open"}, "open"),
+        ({"attainmentPercent": 94.6, "samples": 900, "verdict": "Missed"}, "missed"),
+        ({"attainmentPercent": 95.0, "verdict": "Open"}, "open"),
+        ({"attainmentPercent": 97.0, "verdict": "Held"}, "held"),
+    ],
+)
+def test_the_verdict_is_the_operators(fields: dict[str, object], word: str) -> None:
+    assert wording.said(wording.verdict(objective(**fields))) == word
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"attainmentPercent": 95.0}, "held"),
+        ({"attainmentPercent": 60.0, "samples": 900}, "open"),
+        ({"attainmentPercent": 97.0, "attainmentLowPercent": 91.0}, "open"),
+        ({"attainmentPercent": 97.0, "attainmentLowPercent": 95.5}, "held"),
+    ],
+)
+def test_a_status_without_verdicts_proves_no_miss(fields: dict[str, object], word: str) -> None:
+    assert wording.said(wording.verdict(objective(**fields))) == word
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline_operator.api.choice import SloMetric
+from paceline_operator.api.choice import SloMetric, SloVerdict
 from paceline_operator.api.conditions import ConditionType
 from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
 from paceline_operator.autopilot.decision import (
@@ -77,6 +77,33 @@ def test_measurements_come_with_samples_and_time() -> None:
     (slo,) = made().slos
     assert (slo.attainment_percent, slo.measured_ms, slo.samples) == (99.0, 100.0, 100)
     assert slo.measured_at == "2027-01-15T07:59:55Z"
+
+
+@pytest.mark.parametrize(
+    ("met", "verdict"),
+    [(True, SloVerdict.HELD), (False, SloVerdict.MISSED), (None, SloVerdict.OPEN)],
+)
+def test_the_verdict_is_the_autopilots(met: bool | None, verdict: SloVerdict) -> None:
+    found = tick(attainment=0.946)
+    (slo,) = made(tick=replace(found, slo=(replace(found.slo[0], met=met),))).slos
+    assert slo.verdict is verdict
+
+
+def test_without_samples_there_is_no_verdict() -> None:
+    found = tick()
+    none = replace(found.slo[0], attainment=None, met=None, samples=0)
+    (slo,) = made(tick=replace(found, slo=(none,))).slos
+    assert slo.verdict is None
+
+
+def test_another_verdict_is_beyond_the_dead_band() -> None:
+    found = made()
+    (slo,) = found.slos
+    other = found.model_copy(
+        update={"slos": (slo.model_copy(update={"verdict": SloVerdict.OPEN}),)}
+    )
+    assert not worth_writing(found, found, since_write_s=60)
+    assert worth_writing(found, other, since_write_s=60)
 
 
 def test_only_changes_are_kept_and_only_twenty() -> None:

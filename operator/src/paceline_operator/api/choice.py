@@ -21,6 +21,14 @@ class DeviceType(StrEnum):
     SIMULATED = "Simulated"
 
 
+class SloVerdict(StrEnum):
+    """What samples prove of an objective: Held, Missed, or Open, which is neither."""
+
+    HELD = "Held"
+    MISSED = "Missed"
+    OPEN = "Open"
+
+
 class SloMetric(StrEnum):
     """Latency an objective is about."""
 

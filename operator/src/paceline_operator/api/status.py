@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from paceline_operator.api.base import Model, Time, free, list_map
-from paceline_operator.api.choice import Mode, SloMetric, Tier
+from paceline_operator.api.choice import Mode, SloMetric, SloVerdict, Tier
 
 MAX_DECISIONS = 20
 
@@ -69,6 +69,8 @@ class SloStatus(Model):
     """Share of samples that must meet the target, in percent."""
     attainment_percent: float | None = None
     """Share of samples that met the target, in percent; nothing without samples in the window."""
+    verdict: SloVerdict | None = None
+    """What the samples prove: Held, Missed, or Open, which is neither; nothing without samples."""
     attainment_low_percent: float | None = None
     """Least share that is possible, where the engine counts in buckets beside the target."""
     attainment_high_percent: float | None = None

@@ -107,7 +107,7 @@ def _measured(slo: SloStatus, now: datetime) -> str:
             "" if slo.measured_at is None else f", the last {wording.age(slo.measured_at, now)} ago"
         )
         return f"{name}: no samples {last}{when}; the target is {target}."
-    verdict = {True: "met", False: "missed", None: "met or missed"}[wording.held(slo)]
+    verdict = wording.said(wording.verdict(slo))
     why = wording.edges(slo)
     return (
         (

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from paceline_operator.api.choice import SloVerdict
 from paceline_operator.api.status import Condition, InferenceServiceStatus
 from paceline_operator.cli import wording
 from paceline_operator.cli.plain_text import one_line
@@ -17,6 +18,10 @@ _SHOWN = (
     *("Ready", "Reconciling", "SLOMet", "SLOFeasible"),
     *("MetricsFresh", "ScalingLimited", "Conflict", "Stalled"),
 )
+_VERDICT_STYLES: dict[SloVerdict | None, str] = {
+    SloVerdict.HELD: "green",
+    SloVerdict.MISSED: "red",
+}
 _BAD_WHEN_TRUE = {"Reconciling", "ScalingLimited", "Conflict", "Stalled"}
 
 
@@ -84,16 +89,18 @@ def _table(*columns: str) -> Table:
 
 def _objectives(status: InferenceServiceStatus, now: datetime) -> Table:
     table = _table(
-        "OBJECTIVE", "MEASURED", "TARGET", "ATTAINED", "WANTED", "SAMPLES", "BURN 1h/6h", "AGE"
-    )
+        "OBJECTIVE", "MEASURED", "TARGET", "ATTAINED", "WANTED", "VERDICT", "SAMPLES",
+        "BURN 1h/6h", "AGE",
+    )  # fmt: skip
     for slo in status.slos:
-        style = {True: "green", False: "red", None: ""}[wording.held(slo)]
+        verdict = wording.verdict(slo)
         table.add_row(
             wording.objective(slo),
             wording.latency(slo.measured_ms),
             wording.latency(slo.target_ms),
-            Text(wording.attained(slo), style=style),
+            wording.attained(slo),
             f"{slo.percentile} %",
+            Text(wording.said(verdict), style=_VERDICT_STYLES.get(verdict, "")),
             str(slo.samples),
             wording.burns(slo),
             wording.age(slo.measured_at, now),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from paceline_operator.api.choice import SloVerdict
 from paceline_operator.api.status import DecisionStatus, SloStatus
 
 NONE = "-"
@@ -106,14 +107,21 @@ def objective(slo: SloStatus) -> str:
     return f"{slo.name} ({slo.metric.value} p{slo.percentile}{tier})"
 
 
-def held(slo: SloStatus) -> bool | None:
-    """Whether the objective is attained; None without samples."""
-    if slo.attainment_percent is None:
-        return None
-    low, high = slo.attainment_low_percent, slo.attainment_high_percent
-    if low is not None and high is not None and low < slo.percentile <= high:
-        return None
-    return slo.attainment_percent >= slo.percentile
+def verdict(slo: SloStatus) -> SloVerdict | None:
+    """The operator's own; None without samples.
+
+    An operator of before gave none: its figures show what is held, and prove nothing missed.
+    """
+    if slo.verdict is not None or slo.attainment_percent is None:
+        return slo.verdict
+    low = slo.attainment_low_percent
+    least = slo.attainment_percent if low is None else low
+    return SloVerdict.HELD if least >= slo.percentile else SloVerdict.OPEN
+
+
+def said(found: SloVerdict | None) -> str:
+    """`held`, `missed`, `open`, or a dash."""
+    return NONE if found is None else found.value.lower()
 
 
 def decided(decision: DecisionStatus) -> str:

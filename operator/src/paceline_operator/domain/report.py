@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from paceline_operator.api.choice import ConditionStatus
+from paceline_operator.api.choice import ConditionStatus, SloVerdict
 from paceline_operator.api.conditions import (
     ConditionType,
     Verdict,
@@ -177,6 +177,7 @@ def _slos(found: Pass) -> tuple[SloStatus, ...]:
             share = None if new.attainment is None else round(100 * new.attainment, 2)
             base = base.model_copy(update={
                 "attainment_percent": share,
+                "verdict": _verdict(new),
                 **_open(new),
                 "burn_hour": _burn(new.burn_hour),
                 "burn_six_hours": _burn(new.burn_six_hours),
@@ -188,6 +189,13 @@ def _slos(found: Pass) -> tuple[SloStatus, ...]:
             base = old
         built.append(base)
     return tuple(built)
+
+
+def _verdict(new: SloMeasurement) -> SloVerdict | None:
+    """The autopilot's own, which knows the samples; nothing where there are none."""
+    if new.attainment is None:
+        return None
+    return {True: SloVerdict.HELD, False: SloVerdict.MISSED, None: SloVerdict.OPEN}[new.met]
 
 
 def _burn(found: float | None) -> float | None:
@@ -366,7 +374,7 @@ def _measurements_moved(before: InferenceServiceStatus, after: InferenceServiceS
 
 
 def _moved(old: SloStatus | None, new: SloStatus) -> bool:
-    if old is None:
+    if old is None or old.verdict is not new.verdict:
         return True
     points, other = old.attainment_percent, new.attainment_percent
     if points is None or other is None:
