@@ -115,7 +115,7 @@ crds: ## Write crds/ and the chart's copy from the models
 	@$(SETUP) operator
 	@$(OP)/python -m paceline_operator.api.crd --write crds charts/paceline/crds
 
-behaviours: ## Write docs/behaviours-engine.md from the engine's tests
+behaviours: ## Write docs/behaviours-*.md from the tests
 	@$(SETUP) operator
 	@$(OP)/python -m tests.verify.behaviours --write
 

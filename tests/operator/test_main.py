@@ -220,6 +220,10 @@ def test_a_watched_kind_that_is_removed_ends_the_process_in_order(
     assert rest.call("DELETE", f"{GROUP}/seen").status == 200
 
 
+@pytest.mark.behaviour(
+    "of several operators one decides, and one that was overtaken ends",
+    report="kubeai-project/kubeai#67: two controllers disagreed and replicas flapped",
+)
 @pytest.mark.apiserver
 @pytest.mark.timeout(360)
 def test_a_stopped_leader_is_replaced_and_ends_when_it_wakes(

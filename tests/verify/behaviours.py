@@ -1,4 +1,4 @@
-"""`docs/behaviours-engine.md`: what the engine promises, read from the tests that hold it.
+"""`docs/behaviours-*.md`: what engine and operator promise, read from the tests that hold it.
 
 A test says so itself: `@pytest.mark.behaviour("what holds", report="kind of report")`. The
 sources are parsed, not run, so the page can be written in either environment:
@@ -12,23 +12,57 @@ import ast
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 from tests.support.tree import ROOT
 from tests.verify.check import Check, difference
 
-PAGE = "docs/behaviours-engine.md"
-SOURCES = ("tests/engine", "tests/robust", "tests/bench")
 MARKER = "pytest.mark.behaviour"
 REMEDY = "make behaviours"
-HEAD = """\
-# Behaviours of the engine
+_HEAD = """\
+# Behaviours of the {member}
 
 Generated from the tests by `make behaviours`; never edited. Each line is held by the test
-named beside it. The last column names the kind of report from users of other engines that the
-behaviour answers, or the promise of our own that it keeps.
+named beside it. The last column names {reports}
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page and where its lines come from.
+
+    Attributes:
+        path: Of the page, below the checkout.
+        sources: Directories with tests.
+        head: What it begins with.
+    """
+
+    path: str
+    sources: tuple[str, ...]
+    head: str
+
+
+ENGINE = Page(
+    path="docs/behaviours-engine.md",
+    sources=("tests/engine", "tests/robust", "tests/bench"),
+    head=_HEAD.format(
+        member="engine",
+        reports="""the kind of report from users of other engines that the
+behaviour answers, or the promise of our own that it keeps.""",
+    ),
+)
+OPERATOR = Page(
+    path="docs/behaviours-operator.md",
+    sources=("tests/operator", "tests/charts", "tests/e2e"),
+    head=_HEAD.format(
+        member="operator",
+        reports="""the report from users of other autoscalers that the
+behaviour answers; [failure-modes.md](failure-modes.md) has what is injected on purpose.""",
+    ),
+)
+PAGES = (ENGINE, OPERATOR)
 
 
 class MalformedMarkerError(Exception):
@@ -40,7 +74,7 @@ class Behaviour:
     """One line of the page.
 
     Attributes:
-        area: Package of the engine whose test holds it.
+        area: Package whose test holds it.
         test: Path and name of the test.
         line: What holds.
         report: Kind of report it stands for.
@@ -53,29 +87,32 @@ class Behaviour:
 
 
 def checks(root: Path) -> list[Check]:
-    """The page against the tests."""
-    return [Check(f"{PAGE} is what the tests say", lambda: stale(root), REMEDY)]
+    """Each page against the tests."""
+    return [
+        Check(f"{page.path} is what the tests say", partial(stale, root, page), REMEDY)
+        for page in PAGES
+    ]
 
 
-def stale(root: Path) -> list[str]:
-    """Differences between the page and what the tests say."""
-    path = root / PAGE
+def stale(root: Path, page: Page) -> list[str]:
+    """Differences between a page and what the tests say."""
+    path = root / page.path
     if not path.is_file():
-        return [f"{PAGE} is missing"]
+        return [f"{page.path} is missing"]
     try:
-        return difference(PAGE, path.read_text(), page(root))
+        return difference(page.path, path.read_text(), text(root, page))
     except MalformedMarkerError as error:
         return [str(error)]
 
 
-def page(root: Path) -> str:
-    """The page as it should be.
+def text(root: Path, page: Page) -> str:
+    """A page as it should be.
 
     Raises:
         MalformedMarkerError: A marker cannot be read.
     """
-    found = sorted(each for source in SOURCES for each in collect(root, source))
-    parts = [HEAD]
+    found = sorted(each for source in page.sources for each in collect(root, source))
+    parts = [page.head]
     for area, each in groupby(found, key=lambda behaviour: behaviour.area):
         rows = "\n".join(f"| {b.line} | {b.report} | `{b.test}` |" for b in each)
         parts.append(f"## {area}\n\n| what holds | report | test |\n|---|---|---|\n{rows}\n")
@@ -94,7 +131,8 @@ def collect(root: Path, source: str) -> Iterator[Behaviour]:
     """
     for path in sorted((root / source).rglob("test_*.py")):
         place = path.relative_to(root / "tests")
-        area = " ".join(place.parts[:-1]).removeprefix("engine ").replace("bench", "robust")
+        area = " ".join(place.parts[:-1]).replace("bench", "robust")
+        area = area.removeprefix("engine ").removeprefix("operator ")
         for name, marker in _marked(ast.parse(path.read_text())):
             line, report = _texts(marker, path)
             yield Behaviour(area, f"{place.as_posix()}::{name}", line, report)
@@ -125,7 +163,8 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--write"]:
-        (ROOT / PAGE).write_text(page(ROOT))
-    else:
-        print(page(ROOT), end="")
+    for each in PAGES:
+        if sys.argv[1:] == ["--write"]:
+            (ROOT / each.path).write_text(text(ROOT, each))
+        else:
+            print(text(ROOT, each), end="")

@@ -100,6 +100,10 @@ def test_it_falls_at_once_to_what_was_measured_and_rises_in_steps() -> None:
     assert after(early) == pytest.approx(RAISE_STEP)
 
 
+@pytest.mark.behaviour(
+    "what measured latency corrects the capacity by is bounded",
+    report="ai-dynamo/dynamo#12751: a correction factor without bounds",
+)
 def test_it_is_bounded() -> None:
     s = served(2 * 0.95 * capacity_rps() * MOST_FACTOR, 1.0, factor=MOST_FACTOR)
     assert after(s) <= MOST_FACTOR

@@ -46,6 +46,10 @@ def test_a_budget_that_breaks_itl_is_lowered_within_two_ticks() -> None:
     assert len(plant.moves(60.0)) <= 1
 
 
+@pytest.mark.behaviour(
+    "Recommend decides and explains as Auto does, and moves nothing",
+    report="ai-dynamo/dynamo#8114: a dry run was asked for before control of GPUs is given",
+)
 def test_recommend_says_the_same_and_does_nothing() -> None:
     plant = real_fleet(Mode.RECOMMEND)
     plant.run(60)
@@ -98,6 +102,10 @@ def test_a_load_step_is_answered_by_budget_then_replicas(seed: int) -> None:
     assert attained(plant, ITL) >= 0.95
 
 
+@pytest.mark.behaviour(
+    "replicas follow a load that falls",
+    report="vllm-project/aibrix#593, #1159: scaled in never, or half an hour late",
+)
 def test_when_load_falls_replicas_follow_and_no_request_is_cut() -> None:
     plant = simulated_fleet()
     plant.run(180)
@@ -374,6 +382,10 @@ def test_slow_starts_are_not_ordered_twice() -> None:
     assert plant.replicas <= 2 * needed + 1  # the backlog of two minutes of overload included
 
 
+@pytest.mark.behaviour(
+    "without load replicas go to the minimum and none is added",
+    report="llm-d/llm-d-autoscaling#380: a replica more at each look without load",
+)
 def test_without_traffic_replicas_reach_the_minimum() -> None:
     plant = FleetPlant(
         policy=auto(), step_time=A100_8B, rate=lambda t: 8.0 if t < 30 else 0.0, replicas=4
@@ -384,6 +396,10 @@ def test_without_traffic_replicas_reach_the_minimum() -> None:
     assert plant.decisions[-1].reason is Reason.NO_TRAFFIC
 
 
+@pytest.mark.behaviour(
+    "metrics that are not there are no zeros",
+    report="llm-d/llm-d#2492: a series that did not exist read as nothing waiting",
+)
 @pytest.mark.parametrize(
     ("outage_s", "reason"), [(120, Reason.DATA_STALE), (400, Reason.DATA_ABSENT)]
 )

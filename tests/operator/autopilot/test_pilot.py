@@ -337,6 +337,10 @@ def late_first_tokens(**more: Any) -> FleetObservation:
     return replace(seen, slices=tuple(replace(w, slo=late) for w in seen.slices))
 
 
+@pytest.mark.behaviour(
+    "objectives on percentiles of latency move budget and replicas by themselves",
+    report="vllm-project/aibrix#1022: only raw metrics could be scaled on",
+)
 def test_whole_answers_that_are_late_move_budget_and_replicas_on_their_own() -> None:
     objective = Objective(name="answer", metric=SloMetric.E2E, target_ms=1000)
     given_policy = replace(auto(max_replicas=20), objectives=(objective,))

@@ -51,6 +51,10 @@ def test_different_edges_fall_back_to_common_ones() -> None:
     assert total.counts == (5.0, 3.0)
 
 
+@pytest.mark.behaviour(
+    "what lies above the last edge is above every target",
+    report="vllm-project/vllm#15202: the last edge was too low for the tail",
+)
 def test_the_open_bucket_is_above_everything() -> None:
     assert histogram([0, 0, 0, 5]).below(100.0) == 0
     assert histogram([0, 0, 0, 5]).quantile(0.5) == 4.0

@@ -168,7 +168,7 @@ def test_11_six_hours_of_the_same_load_then_a_step() -> None:
 def test_11_paced_engines_after_six_hours_of_the_same_load() -> None:
     run = after_hours(PACED)
     stays_trusted(run)
-    assert max(m.tick.memory.margin for m in run.moments()) < MOST_MARGIN
+    assert max(m.tick.memory.margin for m in run.moments()) < margin.MOST
     told, *moves = run.moves(Knob.STEP_TIME)
     itl_us = 1e3 * run.service.itl_ms
     assert all(0.5 * itl_us <= move.after <= itl_us for move in (told, *moves))

@@ -34,6 +34,10 @@ def said(run: Run) -> list[tuple[str, int | None, int | None]]:
     return [(d.reason.value, d.before, d.after) for d in decisions]
 
 
+@pytest.mark.behaviour(
+    "values of a pod that is gone are used by no tick",
+    report="llm-d/llm-d-autoscaling#385: series of gone pods drove decisions",
+)
 def test_04_series_of_pods_that_are_gone() -> None:
     killed_s = 153.0
     load = chat(Constant(rps=1.0, duration_s=400.0))
@@ -54,6 +58,10 @@ def test_04_series_of_pods_that_are_gone() -> None:
 OUTAGE_S = 600.0
 
 
+@pytest.mark.behaviour(
+    "no replica goes while metrics are out, nor for one down window after",
+    report="ai-dynamo/dynamo#14575: an outage was recorded as zeros",
+)
 @pytest.mark.parametrize(
     ("rates", "before"),
     [
@@ -89,6 +97,10 @@ def test_06_ten_minutes_without_metrics(rates: tuple[Segment, ...], before: str)
         assert run.goodput(end_s + 180.0) >= 0.95
 
 
+@pytest.mark.behaviour(
+    "a pod whose metrics never answer is estimated and leaves first, and keeps no other",
+    report="vllm-project/aibrix#1032: one pod that did not report blocked all scaling",
+)
 @pytest.mark.parametrize(("lost", "left"), [({1}, 1), ({1, 2, 3}, 6)], ids=["one", "half"])
 def test_06_pods_of_which_metrics_never_answer_again(lost: set[int], left: int) -> None:
     """One in six is estimated and leaves first; of half of them nobody knows what they serve."""
@@ -114,6 +126,10 @@ def test_06_pods_of_which_metrics_never_answer_again(lost: set[int], left: int) 
     assert "uid-1" not in {pod.uid for pod in first.seen.serving}
 
 
+@pytest.mark.behaviour(
+    "without traffic replicas go to the minimum, and every figure is finite",
+    report="ai-dynamo/dynamo#6985: never scaled in at no traffic, since one figure was no number",
+)
 def test_07_fifteen_minutes_of_nothing() -> None:
     service = Service(replicas=4, cold_start_s=30.0)
     rates = Piecewise(parts=(Segment(240.0, 1.6, 1.6), Segment(900.0, 0.0, 0.0)))

@@ -34,6 +34,10 @@ def test_02_the_loops_do_not_swing(cold_start_s: float) -> None:
     assert run.reversals(Knob.BUDGET) <= 3
 
 
+@pytest.mark.behaviour(
+    "replicas that start count: no order is repeated while they load",
+    report="vllm-project/aibrix#2670: doubled at each look while pods loaded",
+)
 def test_03_ten_minutes_until_a_pod_serves() -> None:
     service = Service(replicas=3, cold_start_s=600.0)
     run = play(service, chat(Step(rps=1.0, before_s=400.0, step_s=2800.0, after_s=1.0)))
@@ -42,6 +46,11 @@ def test_03_ten_minutes_until_a_pod_serves() -> None:
     assert max(run.desired()) <= 1.3 * final
 
 
+@pytest.mark.behaviour(
+    "load is counted in tokens: longer prompts bring replicas without more requests",
+    report="llm-d/llm-d-autoscaling#1213, kserve/kserve#3561, vllm-project/vllm#38025: "
+    "counts of requests hid the work",
+)
 def test_09_more_tokens_without_more_requests() -> None:
     cold_start_s, burst_s = 120.0, 400.0
     stages = (Stage(0.0, lengths(400, 60, most=1024)), Stage(burst_s, lengths(1600, 60, most=6144)))
@@ -60,6 +69,11 @@ def yielding(run: Run, from_s: float, to_s: float) -> bool:
     return bool(moments) and set(told) == {"True"} and not run.moves(Knob.REPLICAS, from_s, to_s)
 
 
+@pytest.mark.behaviour(
+    "another autoscaler on the same replicas is a conflict, and no fight",
+    report="llm-d/llm-d-autoscaling#197, vllm-project/aibrix#1661: "
+    "several scalers moved one workload",
+)
 def test_16_an_autoscaler_on_the_same_target() -> None:
     service = Service(replicas=2, cold_start_s=30.0)
     run = play(
@@ -85,6 +99,10 @@ def test_16_somebody_who_writes_again_and_again() -> None:
     assert not run.moments()[-1].seen.yielded
 
 
+@pytest.mark.behaviour(
+    "a manual scale stands for a minute, then the autopilot goes on",
+    report="ai-dynamo/dynamo#4420: a manual edit was seen and stayed for good",
+)
 def test_16_one_manual_scale_is_a_disturbance() -> None:
     service = Service(replicas=2, cold_start_s=30.0)
     run = play(
@@ -100,6 +118,11 @@ def test_16_one_manual_scale_is_a_disturbance() -> None:
     assert run.reversals(Knob.REPLICAS) <= 1
 
 
+@pytest.mark.behaviour(
+    "pods that never come keep no others from going, and the limit says why",
+    report="ai-dynamo/dynamo#14671, vllm-project/aibrix#617: "
+    "one pod that could not start held everything",
+)
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -147,6 +170,10 @@ def test_17_one_pod_that_waited_for_a_node_is_not_how_long_all_take() -> None:
     assert min(run.desired(low_s)) == 1
 
 
+@pytest.mark.behaviour(
+    "scale-in cuts no request, however long its answer",
+    report="ai-dynamo/dynamo#13559: requests were aborted 5 s after SIGTERM",
+)
 def test_18_scale_in_under_long_streams() -> None:
     """Answers with a 99th percentile of 15,000 tokens: minutes, longer than a drain may take."""
     endless = LogNormalLengths(
