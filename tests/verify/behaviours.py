@@ -59,7 +59,8 @@ OPERATOR = Page(
     head=_HEAD.format(
         member="operator",
         reports="""the report from users of other autoscalers that the
-behaviour answers; [failure-modes.md](failure-modes.md) has what is injected on purpose.""",
+behaviour answers, or what went wrong here; [failure-modes.md](failure-modes.md) has what is
+injected on purpose.""",
     ),
 )
 PAGES = (ENGINE, OPERATOR)
