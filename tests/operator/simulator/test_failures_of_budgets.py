@@ -165,6 +165,20 @@ def test_11_six_hours_of_the_same_load_then_a_step() -> None:
     assert cap / two_rungs <= first.after <= cap * two_rungs
 
 
+def test_11_two_minutes_after_a_larger_step() -> None:
+    """The first move may fall short of it then: twelve prompts a minute are all that tells."""
+    step_s = 2 * 3600.0
+    run = play(
+        Service(replicas=2, most=2, policy={**FIXED, "replicas": 2}),
+        chat(Constant(rps=0.4, duration_s=step_s + 300.0), lengths(1600, 20)),
+        faults=[StepsSlower(start_s=step_s, factor=1.4)],
+    )
+    *_, last = [m for m in run.moves(Knob.BUDGET, step_s) if m.time_s <= step_s + 120.0]
+    cap = true_cap(run.moments(last.time_s)[0], run.service, 1.4)
+    two_rungs = (1.0 + RUNG_SHARE) ** 2
+    assert cap / two_rungs <= last.after <= cap * two_rungs
+
+
 def test_11_paced_engines_after_six_hours_of_the_same_load() -> None:
     run = after_hours(PACED)
     stays_trusted(run)
