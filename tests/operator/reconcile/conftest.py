@@ -1,4 +1,7 @@
-"""One operator process for all tests of this folder; it watches the namespace `default`."""
+"""One operator process for each file of this folder; it watches the namespace `default`.
+
+For all of them would be until the run ends: tests of other folders write what it watches.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from tests.support.fleet_api import FleetApi
 from tests.support.operator_process import OperatorProcess, operator_process
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def operator(
     fleets: FleetApi, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OperatorProcess]:
