@@ -52,10 +52,12 @@ def test_baselines_run_at_the_setting_that_hindsight_chose_for_their_cold_start(
 
 
 def test_until_a_cold_start_has_settings_those_of_the_usual_one_are_taken() -> None:
-    usual = {name: {"120": found["120"]} for name, found in (
-        ("settings", TUNING.settings), ("best", TUNING.best),
-    )}  # fmt: skip
-    tuning = Tuning(budget=512, peak_replicas=4, **usual)  # type: ignore[arg-type]
+    tuning = Tuning(
+        budget=512,
+        peak_replicas=4,
+        settings={"120": TUNING.settings["120"]},
+        best={"120": TUNING.best["120"]},
+    )
     cells = matrix.quick(CASES, dict.fromkeys(TUNINGS, tuning))
     assert {c.setting for c in cells if c.policy == "hpa-cpu"} == {2}
     assert {c.policy for c in cells if c.cold_start_s == 30 and c.setting is not None} == {

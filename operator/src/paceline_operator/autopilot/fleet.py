@@ -19,6 +19,12 @@ class DataClass(StrEnum):
     ABSENT = "absent"
 
 
+def is_lost(data: DataClass, ready_since_s: float | None, now_s: float) -> bool:
+    """Whether a pod has been ready for long and nothing of it is known any more."""
+    for_s = 0.0 if ready_since_s is None else now_s - ready_since_s
+    return data is DataClass.ABSENT and for_s > LOST_AFTER_S
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tunables:
     """The live knobs.
@@ -192,13 +198,7 @@ class FleetObservation:
     @property
     def lost(self) -> tuple[PodObservation, ...]:
         """Pods that serve and have told nothing for so long that none of it is in the slices."""
-        return tuple(
-            pod
-            for pod in self.serving
-            if pod.data is DataClass.ABSENT
-            and pod.ready_since_s is not None
-            and self.now_s - pod.ready_since_s > LOST_AFTER_S
-        )
+        return tuple(p for p in self.serving if is_lost(p.data, p.ready_since_s, self.now_s))
 
     @property
     def seen_share(self) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot import cold_starts
 from paceline_operator.autopilot.decision import Knob, SetReplicas, Tick
-from paceline_operator.autopilot.fleet import LOST_AFTER_S, DataClass
+from paceline_operator.autopilot.fleet import DataClass, is_lost
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import policy_from_spec
 from paceline_operator.autopilot.record import Asked
@@ -257,8 +257,7 @@ def _lost(seen: Observed) -> frozenset[str]:
         for pod in seen.pods
         if pod.ready
         and (reading := readings.get(pod.uid)) is not None
-        and reading.data is DataClass.ABSENT
-        and seen.now_s - (pod.ready_since_s or seen.now_s) > LOST_AFTER_S
+        and is_lost(reading.data, pod.ready_since_s, seen.now_s)
     )
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from paceline_operator.autopilot.fleet import (
-    LOST_AFTER_S,
     DataClass,
     PodObservation,
     PodTunables,
+    is_lost,
 )
 from paceline_operator.autopilot.slices import Slices
 from paceline_operator.autopilot.window import Counter, PodShare, Window
@@ -124,8 +124,7 @@ class Scraper:
             for view in views
             if view.ready
             and view.uid in self.readings
-            and self.freshness(view.uid, now_s) is DataClass.ABSENT
-            and now_s - (view.ready_since_s or now_s) > LOST_AFTER_S
+            and is_lost(self.freshness(view.uid, now_s), view.ready_since_s, now_s)
         )
 
     def observe(
