@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.charts.test_template import CHOSEN
 from tests.support.chart import CHART, helm, make_namespace, template
-from tests.support.fleet_api import FleetApi
+from tests.support.fleet_api import FleetApi, fleet_api
 
 pytestmark = pytest.mark.apiserver
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+@pytest.fixture(scope="module")
+def fleets() -> Iterator[FleetApi]:
+    """A server on which no other test has installed anything."""
+    with fleet_api() as api:
+        yield api
 
 
 def run_helm(fleets: FleetApi, *arguments: str) -> str:
@@ -47,6 +55,38 @@ def test_life_of_a_release(fleets: FleetApi) -> None:
     run_helm(fleets, "uninstall", name, "--namespace", namespace)
     assert generations(fleets, namespace) == {}
     fleets.server.kubectl("get", "crd", "inferenceservices.paceline.dev")
+
+
+@pytest.mark.behaviour(
+    "of two releases that would manage the same objects the second is refused, and names the first",
+    report="llm-d/llm-d-autoscaling#1044: several installs on a cluster mixed; replicas flipped",
+)
+def test_releases_share_no_namespace(fleets: FleetApi) -> None:
+    for namespace in ("first", "second", "team-a", "team-b"):
+        make_namespace(fleets.rest, namespace)
+
+    def place(release: str, watched: str) -> list[str]:
+        values = ["--set", f"watchNamespaces={{{watched}}}"] if watched else ["--reset-values"]
+        return ["upgrade", "--install", release, str(CHART), "--namespace", release, *values]
+
+    def refusal(release: str, watched: str) -> str:
+        done = helm(*place(release, watched), "--kubeconfig", str(fleets.server.kubeconfig))
+        assert done.returncode != 0
+        return done.stderr
+
+    run_helm(fleets, *place("first", "team-a"))
+    run_helm(fleets, *place("first", "team-a"))  # Itself it does not refuse.
+    for watched in ("", "team-b,team-a"):
+        told = refusal("second", watched)
+        assert "release first in namespace first manages the InferenceServices of team-a" in told
+        assert "watchNamespaces" in told
+    run_helm(fleets, *place("second", "team-b"))
+    run_helm(fleets, "uninstall", "second", "--namespace", "second")
+    run_helm(fleets, *place("first", ""))
+    assert "of all namespaces already" in refusal("second", "team-b")
+    run_helm(fleets, "uninstall", "first", "--namespace", "first")
+    run_helm(fleets, *place("second", "team-b"))
+    run_helm(fleets, "uninstall", "second", "--namespace", "second")
 
 
 @pytest.mark.parametrize("values", [{}, CHOSEN], ids=["defaults", "many-values"])

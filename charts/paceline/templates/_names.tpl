@@ -29,3 +29,25 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
+
+{{- /* Fails where another release is bound to the same namespaces; nothing is known without a server. */ -}}
+{{- define "paceline.refuseOverlap" -}}
+{{- $own := include "paceline.clusterName" . -}}
+{{- $watched := .Values.watchNamespaces -}}
+{{- $bindings := list -}}
+{{- range $kind := list "ClusterRoleBinding" "RoleBinding" -}}
+{{- $found := lookup "rbac.authorization.k8s.io/v1" $kind "" "" -}}
+{{- $bindings = concat $bindings ($found.items | default list) -}}
+{{- end -}}
+{{- range $bindings -}}
+{{- $labels := .metadata.labels | default dict -}}
+{{- $isOperator := and (eq (get $labels "app.kubernetes.io/name") $.Chart.Name) (eq .roleRef.kind "ClusterRole") -}}
+{{- if and $isOperator (ne .roleRef.name $own) -}}
+{{- $place := .metadata.namespace | default "" -}}
+{{- if or (not $watched) (not $place) (has $place $watched) -}}
+{{- $other := first .subjects -}}
+{{- fail (printf "release %s in namespace %s manages the InferenceServices of %s already, and two operators would undo each other's writes: give each release namespaces of its own by watchNamespaces, or uninstall the other one" (get $labels "app.kubernetes.io/instance") $other.namespace ($place | default "all namespaces")) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

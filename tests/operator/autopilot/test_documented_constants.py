@@ -47,6 +47,7 @@ from paceline_operator.autopilot import (
     trial_rules,
     ttft_rules,
     unseen,
+    waiting,
     workload,
 )
 from paceline_operator.metrics import scraper
@@ -74,6 +75,9 @@ SAID = {
     "fresh": f"within {seconds(scraper.STALE_AFTER_S)}",
     "stale": f"*stale* up to {seconds(scraper.ABSENT_AFTER_S)}",
     "lost": f"has told nothing for {seconds(fleet.LOST_AFTER_S)} is *lost*",
+    "full engine": f"or {percent(waiting.FULL_SHARE)} of the KV blocks in use",
+    "fresh wait": f"within {waiting.FRESH_S:.0f} s and as long as the longest",
+    "longest wait": f"within {waiting.LONGEST_S:.0f} s where none was taken",
     "most lost": f"more than one and more than {percent(unseen.MOST_LOST)} are lost",
     "outlier": f"longest of the last {_WORD[learning.COLD_STARTS_KEPT]}, at most "
     f"{cold_starts.MOST_TIMES_USUAL:g} C'",

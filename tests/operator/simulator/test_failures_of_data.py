@@ -14,6 +14,7 @@ from paceline_operator.simulator.fleet.faults import (
     PodKilled,
     ScrapesLost,
     SeriesLinger,
+    WaitingKept,
 )
 from paceline_operator.simulator.loads.rates import Constant, Piecewise, Segment
 from tests.operator.simulator.scenario import Run, Service, chat, lengths, play
@@ -140,6 +141,24 @@ def test_07_fifteen_minutes_of_nothing() -> None:
     figures = run.figures()
     assert len(figures) > 1000
     assert all(isfinite(figure) for figure in figures)
+    assert run.result.cut == 0
+
+
+@pytest.mark.behaviour(
+    "requests that are counted as waiting after their clients have gone keep no replica",
+    report="llm-d/llm-d-autoscaling#769: phantom waiting requests blocked scale-in for good",
+)
+@pytest.mark.parametrize("rps", [0.0, 0.3], ids=["no load", "little load"])
+@pytest.mark.parametrize("requests", [3, 2000])
+def test_requests_that_wait_and_have_no_client(rps: float, requests: int) -> None:
+    service = Service(replicas=4, cold_start_s=30.0, policy={"down_window_s": 120.0})
+    rates = Piecewise(parts=(Segment(240.0, 1.6, 1.6), Segment(900.0, rps, rps)))
+    load = chat(rates, lengths(1600, 20))
+    kept = WaitingKept(start_s=200.0, requests=requests, tokens=1600 * requests)
+    run, sound = play(service, load, faults=[kept]), play(service, load)
+    assert run.desired(300.0) == sound.desired(300.0)
+    assert min(run.desired(300.0)) == 1
+    assert run.goodput() >= 0.95
     assert run.result.cut == 0
 
 

@@ -30,8 +30,8 @@ def backlog_rps(s: Situation) -> float:
     Not those that the fleet clears by itself before another replica could serve.
     """
     rps = s.capacity[0] if s.capacity is not None else 0.0
-    by_tokens = s.waiting_tokens / max(1.0, s.plant.workload.prompt_mean)
-    waiting = max(by_tokens, float(sum(p.waiting - p.batch_waiting for p in s.fleet.serving)))
+    by_tokens = s.waiting.tokens / max(1.0, s.plant.workload.prompt_mean)
+    waiting = max(by_tokens, s.waiting.interactive)
     # What one replica clears within its TTFT target is a queue, not a backlog.
     usual = (s.ttft_target_ms or 1e3) / 1e3 * rps * len(s.fleet.serving)
     spare_rps = max(0.0, rps * len(s.fleet.serving) - s.demand.now_rps)

@@ -90,7 +90,7 @@ def _feed_forward(s: Situation) -> Need:
         f"{s.capacity_budget} ({each.bound_text})"
     )
     if wanted > forecast:
-        text += f", and {round(s.waiting_tokens)} prompt tokens waiting"
+        text += f", and {round(s.waiting.tokens)} prompt tokens waiting"
     if s.sick:
         text += f", slow pods lack the work of {s.lacking:.1f}"
     return Need(

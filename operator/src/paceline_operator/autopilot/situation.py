@@ -27,6 +27,7 @@ from paceline_operator.autopilot.pace import sick
 from paceline_operator.autopilot.plant import USABLE_SD, Plant, build_plant
 from paceline_operator.autopilot.policy import Objective, Policy, budget_floor, initial_tunables
 from paceline_operator.autopilot.prior import prior_of
+from paceline_operator.autopilot.waiting import Waiting, waiting
 from paceline_operator.autopilot.window import Counter, StepClass, Window, without
 from paceline_operator.autopilot.workload import known
 
@@ -294,13 +295,13 @@ class Situation:
     def has_traffic(self) -> bool:
         """Whether anything was asked or answered in the last minute."""
         lately = self.fleet.last(RECENT_S)
-        waiting = any(p.running or p.waiting for p in self.fleet.serving)
-        return waiting or lately.count(Counter.REQUESTS_RECEIVED) > 0 or lately.moments().count > 0
+        busy = self.waiting.requests > 0 or any(p.running for p in self.fleet.serving)
+        return busy or lately.count(Counter.REQUESTS_RECEIVED) > 0 or lately.moments().count > 0
 
     @cached_property
-    def waiting_tokens(self) -> float:
-        """Prompt tokens of interactive requests waiting on all serving pods."""
-        return float(sum(p.waiting_tokens for p in self.fleet.serving))
+    def waiting(self) -> Waiting:
+        """What waits on all serving pods."""
+        return waiting(self.fleet)
 
     @cached_property
     def usual_start_s(self) -> float:
@@ -479,7 +480,7 @@ def _is_queued(s: Situation) -> bool:
     if target_ms is None or not s.fleet.serving or not steps.of("t"):
         return False
     tokens_per_s = steps.of("p") / steps.of("t") * len(s.fleet.serving)
-    return 1e3 * s.waiting_tokens > QUEUED_SHARE * target_ms * tokens_per_s
+    return 1e3 * s.waiting.tokens > QUEUED_SHARE * target_ms * tokens_per_s
 
 
 def _came_s(pod: PodObservation, longest_s: float) -> float:

@@ -110,7 +110,7 @@ def ttft_pressure(s: Situation) -> tuple[Reason, str] | None:
     if not s.model_usable:
         return None
     state = steady_state(s.plant, s.terms(now), s.demand.forecast_rps / pods)
-    wait_ms = s.waiting_tokens / pods / max(1e-6, state.prefill_tokens_per_ms)
+    wait_ms = s.waiting.tokens / pods / max(1e-6, state.prefill_tokens_per_ms)
     if wait_ms > LATE_SHARE * target:
         return Reason.TTFT_PRESSURE, f"Waiting prompts need {phrases.ms(wait_ms)} to start."
     holds = s.capacity_at(now)[0]

@@ -48,6 +48,19 @@ class MetricsFrozen(PodSpell):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingKept(PodSpell):
+    """Metrics count requests as waiting whose clients are gone, beside those that do wait.
+
+    Attributes:
+        requests: How many, of the interactive tier.
+        tokens: Prompt tokens of all of them.
+    """
+
+    requests: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepsSlower(PodSpell):
     """Every step takes `factor` times as long."""
 
@@ -169,6 +182,7 @@ class Faults:
         self.all = tuple(_shifted(fault, begin_s) for fault in faults)
         self._slower = [fault for fault in self.all if isinstance(fault, StepsSlower)]
         self._speculating = [fault for fault in self.all if isinstance(fault, Speculating)]
+        self._kept = [fault for fault in self.all if isinstance(fault, WaitingKept)]
         self._lost = [fault for fault in self.all if isinstance(fault, PushesLost)]
         self._skewed = [fault for fault in self.all if isinstance(fault, RouterSkewed)]
         self._full = [fault for fault in self.all if isinstance(fault, NoRoom)]
@@ -186,6 +200,11 @@ class Faults:
         """How a pod's engine speculates."""
         found = (f for f in self._speculating if f.hits(number, now_s))
         return max((Speculation(f.tokens, f.factor) for f in found), default=NO_SPECULATION)
+
+    def waiting_kept(self, number: int, now_s: float) -> tuple[int, int]:
+        """Requests that a pod counts as waiting and that do not, and their prompt tokens."""
+        found = [fault for fault in self._kept if fault.hits(number, now_s)]
+        return sum(fault.requests for fault in found), sum(fault.tokens for fault in found)
 
     def push_loss(self, number: int, now_s: float) -> float:
         """Probability that a push to a pod fails."""

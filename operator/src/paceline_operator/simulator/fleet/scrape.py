@@ -31,14 +31,20 @@ class Gauges:
     kv_capacity_tokens: int
 
     @classmethod
-    def of(cls, pod: Pod) -> Gauges:
-        """Read from an engine that has worked up to now."""
+    def of(cls, pod: Pod, more_waiting: int = 0, more_tokens: int = 0) -> Gauges:
+        """Read from an engine that has worked up to now.
+
+        Args:
+            pod: Where the engine is.
+            more_waiting: Requests that it counts as waiting beside those that do.
+            more_tokens: Their prompt tokens.
+        """
         engine = pod.engine
         return cls(
             engine.num_running,
-            engine.num_waiting,
+            engine.num_waiting + more_waiting,
             engine.num_batch_waiting,
-            engine.waiting_tokens,
+            engine.waiting_tokens + more_tokens,
             engine.kv_usage,
             engine.kv_capacity_tokens,
         )
@@ -94,7 +100,8 @@ class Scraper:
             return None
         pod.engine.advance(now_s)
         grown = pod.meter.take(now_s)
-        self.readings[pod.uid] = Reading(Gauges.of(pod), now_s)
+        kept = self._faults.waiting_kept(pod.number, now_s)
+        self.readings[pod.uid] = Reading(Gauges.of(pod, *kept), now_s)
         if known is None or now_s - known.read_at_s > self._stale_after_s:
             return None  # no base line, or one too old to say when it happened
         since_s = known.read_at_s
