@@ -167,17 +167,40 @@ def test_what_comes_back_after_a_silence_counts_at_once() -> None:
 
 
 def test_a_queue_proves_a_surge_that_by_itself_could_be_chance() -> None:
-    """Four standard deviations above what came before: a step where prompts wait as well."""
-    seen = offered(*[10.0] * 58, 14.0, 14.0)
+    """4.7 standard deviations above what came before: a step where prompts wait as well."""
+    seen = offered(*[10.0] * 58, 14.7, 14.7)
     idle, queued = (
         forecast(seen, WORK, horizon_s=30.0, memory_s=300.0, is_queued=is_queued)
         for is_queued in (False, True)
     )
-    assert idle.level_rps < queued.level_rps < 14.0
+    assert idle.level_rps < queued.level_rps < 14.7
     calm = offered(*[10.0] * 60)
     assert forecast(calm, WORK, horizon_s=30.0, memory_s=300.0, is_queued=True) == forecast(
         calm, WORK, horizon_s=30.0, memory_s=300.0
     )
+
+
+@pytest.mark.parametrize(
+    ("before_rps", "now_rps", "is_surge"),
+    [
+        pytest.param(0.2, 1.2, False, id="six requests of the mean size, or a long prompt"),
+        pytest.param(0.2, 2.0, True, id="ten"),
+        pytest.param(20.0, 29.0, True, id="of many requests half as many more are enough"),
+    ],
+)
+def test_few_requests_prove_less(before_rps: float, now_rps: float, is_surge: bool) -> None:
+    """Within 5 s, where prompts wait: without the skewness of chance seven would do."""
+    found = forecast(
+        offered(*[before_rps] * 59, now_rps), WORK, horizon_s=30.0, memory_s=300.0, is_queued=True
+    )
+    assert found.surging is is_surge
+
+
+def test_prompts_that_vary_prove_less() -> None:
+    """The work of a request in five seconds is as lopsided as prompts are."""
+    seen, varied = offered(*[0.2] * 59, 2.0), replace(WORK, prompt_cv2=1.0)
+    assert forecast(seen, WORK, horizon_s=30.0, memory_s=300.0).surging
+    assert not forecast(seen, varied, horizon_s=30.0, memory_s=300.0).surging
 
 
 def test_clustered_arrivals_prove_less() -> None:

@@ -173,6 +173,25 @@ def test_19_a_request_every_five_seconds(seed: int) -> None:
     assert max(run.desired()) <= 2
 
 
+@pytest.mark.behaviour(
+    "at low traffic a few long prompts, or a few requests together, bring no replica",
+    report="one prompt of five times the mean in 5 s was a surge: 1.4 replicas where 1 holds all",
+)
+@pytest.mark.parametrize(
+    ("rps", "replicas", "most_moves", "mean"), [(0.2, 1, 0, 1.0), (1.0, 2, 8, 2.25)]
+)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_19_chance_at_low_traffic(
+    rps: float, replicas: int, most_moves: int, mean: float, seed: int
+) -> None:
+    service = Service(replicas=replicas, cold_start_s=60.0)
+    run = play(service, chat(Constant(rps=rps, duration_s=7200.0), lengths(1600, 20)), seed=seed)
+    desired = run.desired()
+    assert len(run.moves(Knob.REPLICAS)) <= most_moves
+    assert sum(desired) / len(desired) <= mean
+    assert run.goodput() >= 0.95
+
+
 @pytest.mark.parametrize("away_s", [0.0, 15.0], ids=["killed", "leader changes"])
 def test_20_another_operator_every_seven_minutes(away_s: float) -> None:
     kills = [OperatorAway(start_s=420.0 * n, end_s=420.0 * n + away_s) for n in range(1, 5)]

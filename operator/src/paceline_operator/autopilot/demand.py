@@ -22,7 +22,7 @@ KNOWN_SIGMAS = 1.0
 """The same for a stretch that lies `STEP_SIGMAS` above what came before it."""
 STEP_SIGMAS = 5.0
 """Where nobody waits; `SURGE_SIGMAS` where a queue says the same."""
-SURGE_SIGMAS = 3.0
+SURGE_SIGMAS = 4.0
 FALL_SIGMAS = 3.0
 NOISE_SIGMAS = 0.5
 LINES_S = (300.0, 600.0)
@@ -226,8 +226,19 @@ class _Offered:
         if length_s < span_s:
             return False
         base = _rate(before)
-        spread = self.sigma(max(base, 1.0 / span_s), span_s)
-        return self.rate(span_s) > base + sigmas * spread
+        usual = max(base, 1.0 / span_s)
+        sigmas += self._skewed(sigmas, usual * span_s)
+        return self.rate(span_s) > base + sigmas * self.sigma(usual, span_s)
+
+    def _skewed(self, sigmas: float, requests: float) -> float:
+        """Standard deviations more that chance reaches as often where only few requests come.
+
+        One prompt of ten times the mean is no surge. The first term of Cornish and Fisher (1938)
+        for a Poisson number of requests whose sizes are of a gamma distribution.
+        """
+        varied = self._dispersion - 1.0
+        skewness = (1.0 + 2.0 * varied) / sqrt((1.0 + varied) * requests)
+        return skewness * (sigmas * sigmas - 1.0) / 6.0
 
     def carried_on(self, horizon_s: float, since_s: float) -> float:
         """The most that a line through the last minutes proves for the end of the horizon.
