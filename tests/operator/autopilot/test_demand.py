@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from paceline_operator.autopilot.demand import Demand, Past, forecast
+from paceline_operator.autopilot.demand import KNOWN_SIGMAS, Demand, Past, forecast
 from paceline_operator.autopilot.fleet import FleetObservation
 from paceline_operator.autopilot.memory import Minute
 from paceline_operator.autopilot.window import Counter, Window
@@ -181,26 +181,30 @@ def test_a_queue_proves_a_surge_that_by_itself_could_be_chance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before_rps", "now_rps", "is_surge"),
+    ("before_rps", "now_rps", "is_step"),
     [
-        pytest.param(0.2, 1.2, False, id="six requests of the mean size, or a long prompt"),
-        pytest.param(0.2, 2.0, True, id="ten"),
+        pytest.param(0.2, 1.4, False, id="seven requests of the mean size, or a long prompt"),
+        pytest.param(0.2, 2.4, True, id="twelve"),
         pytest.param(20.0, 29.0, True, id="of many requests half as many more are enough"),
     ],
 )
-def test_few_requests_prove_less(before_rps: float, now_rps: float, is_surge: bool) -> None:
-    """Within 5 s, where prompts wait: without the skewness of chance seven would do."""
-    found = forecast(
-        offered(*[before_rps] * 59, now_rps), WORK, horizon_s=30.0, memory_s=300.0, is_queued=True
-    )
-    assert found.surging is is_surge
+def test_few_requests_prove_less(before_rps: float, now_rps: float, is_step: bool) -> None:
+    """Within 5 s, where prompts wait: without the skewness of chance five more would do."""
+    level_rps = queued_level_rps(before_rps, now_rps, WORK)
+    sure_rps = now_rps - KNOWN_SIGMAS * (now_rps / 5.0) ** 0.5
+    assert (level_rps == pytest.approx(sure_rps)) is is_step
 
 
 def test_prompts_that_vary_prove_less() -> None:
-    """The work of a request in five seconds is as lopsided as prompts are."""
-    seen, varied = offered(*[0.2] * 59, 2.0), replace(WORK, prompt_cv2=1.0)
-    assert forecast(seen, WORK, horizon_s=30.0, memory_s=300.0).surging
-    assert not forecast(seen, varied, horizon_s=30.0, memory_s=300.0).surging
+    """The work that comes in five seconds is as lopsided as prompts are."""
+    varied = replace(WORK, prompt_cv2=1.0)
+    assert queued_level_rps(0.2, 2.4, varied) < 0.5 < queued_level_rps(0.2, 2.4, WORK)
+
+
+def queued_level_rps(before_rps: float, now_rps: float, work: Workload) -> float:
+    """What is proven after five seconds of another rate, where prompts wait."""
+    seen = offered(*[before_rps] * 59, now_rps)
+    return forecast(seen, work, horizon_s=30.0, memory_s=300.0, is_queued=True).level_rps
 
 
 def test_clustered_arrivals_prove_less() -> None:

@@ -135,7 +135,7 @@ SAID = {
     "remembered": f"until {workload._ENOUGH_REQUESTS:g} of them were seen, or "
     f"{workload._LEAST_REQUESTS:g} that "
     f"chance does not explain, for {minutes(workload._REMEMBERED_S)}",
-    "queued": f"; {demand.SURGE_SIGMAS:g} are enough while prompts wait for more than half of the "
+    "queued": f"; {demand.QUEUED_SIGMAS:g} are enough while prompts wait for more than half of the "
     f"TTFT target{'' if situation.QUEUED_SHARE == 0.5 else '!'}",
     "spend": f"late x (serving / left)^{capacity_evidence.GROWTH} <= "
     f"{capacity_evidence.AIM} (1 - share)",

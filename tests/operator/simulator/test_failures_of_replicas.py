@@ -38,9 +38,11 @@ def test_02_the_loops_do_not_swing(cold_start_s: float) -> None:
     "replicas that start count: no order is repeated while they load",
     report="vllm-project/aibrix#2670: doubled at each look while pods loaded",
 )
-def test_03_ten_minutes_until_a_pod_serves() -> None:
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_03_ten_minutes_until_a_pod_serves(seed: int) -> None:
     service = Service(replicas=3, cold_start_s=600.0)
-    run = play(service, chat(Step(rps=1.0, before_s=400.0, step_s=2800.0, after_s=1.0)))
+    load = chat(Step(rps=1.0, before_s=400.0, step_s=2800.0, after_s=1.0))
+    run = play(service, load, seed=seed)
     final = run.desired(3100.0)[-1]
     assert final >= 6
     assert max(run.desired()) <= 1.3 * final

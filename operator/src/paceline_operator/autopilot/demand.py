@@ -21,8 +21,10 @@ SURE_SIGMAS = 2.5
 KNOWN_SIGMAS = 1.0
 """The same for a stretch that lies `STEP_SIGMAS` above what came before it."""
 STEP_SIGMAS = 5.0
-"""Where nobody waits; `SURGE_SIGMAS` where a queue says the same."""
-SURGE_SIGMAS = 4.0
+"""Where nobody waits; `QUEUED_SIGMAS` where a queue says the same."""
+QUEUED_SIGMAS = 4.0
+SURGE_SIGMAS = 3.0
+"""What may be a step is looked at more often, and no line goes through it."""
 FALL_SIGMAS = 3.0
 NOISE_SIGMAS = 0.5
 LINES_S = (300.0, 600.0)
@@ -98,7 +100,7 @@ def forecast(
         past: What is remembered of before.
         prompt_share: Share of a request's work that its prompt is; the rest is alike for all.
     """
-    step_sigmas = SURGE_SIGMAS if is_queued else STEP_SIGMAS
+    step_sigmas = QUEUED_SIGMAS if is_queued else STEP_SIGMAS
     seen = _Offered(fleet, workload, step_sigmas, past.minutes, prompt_share)
     if not seen.slices:
         return Demand()
@@ -112,7 +114,7 @@ def forecast(
     return Demand(
         now_rps=max(seen.rate(_SHORT_S), level),
         forecast_rps=expected + noise if expected else 0.0,
-        surging=any(seen.surges(span_s) for span_s in spans if span_s < _SHORT_S),
+        surging=any(seen.surges(span_s) for span_s in spans if span_s <= _SHORT_S),
         level_rps=level,
         carried_rps=carried,
         dispersion=seen.dispersion,

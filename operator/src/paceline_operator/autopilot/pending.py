@@ -30,10 +30,21 @@ def backlog_rps(s: Situation) -> float:
     Not those that the fleet clears by itself before another replica could serve.
     """
     rps = s.capacity[0] if s.capacity is not None else 0.0
-    by_tokens = s.waiting.tokens / max(1.0, s.plant.workload.prompt_mean)
-    waiting = max(by_tokens, s.waiting.interactive)
-    # What one replica clears within its TTFT target is a queue, not a backlog.
-    usual = (s.ttft_target_ms or 1e3) / 1e3 * rps * len(s.fleet.serving)
     spare_rps = max(0.0, rps * len(s.fleet.serving) - s.demand.now_rps)
-    left = waiting - usual - spare_rps * s.usual_start_s
+    left = _queue(s) - spare_rps * s.usual_start_s
     return max(0.0, left) / max(SHORTEST_DRAIN_S, 2 * s.usual_start_s)
+
+
+def drains(s: Situation) -> bool:
+    """Whether a queue from before makes all late who stand in it, and becomes shorter."""
+    lately, computed_share = s.since_capacity, s.plant.workload.computed_share
+    is_shrinking = lately.moments().of("p") > lately.offered_tokens * computed_share
+    return backlog_rps(s) > 0 or (_queue(s) > 0 and is_shrinking)
+
+
+def _queue(s: Situation) -> float:
+    """Requests that wait, less those that the fleet clears within its TTFT target."""
+    rps = s.capacity[0] if s.capacity is not None else 0.0
+    by_tokens = s.waiting.tokens / max(1.0, s.plant.workload.prompt_mean)
+    usual = (s.ttft_target_ms or 1e3) / 1e3 * rps * len(s.fleet.serving)
+    return max(by_tokens, s.waiting.interactive) - usual
