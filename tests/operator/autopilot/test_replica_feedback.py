@@ -122,13 +122,27 @@ def test_orders_that_are_stuck_are_not_added_to() -> None:
     assert found.reason is not Reason.TTFT_QUEUE
 
 
-def test_while_an_old_queue_drains_it_is_one_more() -> None:
+def test_with_a_backlog_late_first_tokens_ask_for_no_more_than_one() -> None:
     s = late(0.3, pods=4)
     waiting = tuple(replace(p, waiting=900, waiting_tokens=1_350_000) for p in s.fleet.pods)
     queued = understand(s.policy, replace(s.fleet, pods=waiting), Memory(), NOW)
     assert backlog_rps(queued) > 0
     found = need(queued, feasible=True)
     assert found.late_times in (None, 1.0)
+
+
+@pytest.mark.parametrize(("computed", "is_one_more"), [(1.2, True), (0.8, False)])
+def test_while_a_queue_becomes_shorter_it_is_one_more(computed: float, is_one_more: bool) -> None:
+    """One that the fleet clears before another replica serves: none is asked for because of it."""
+    s = late(0.3, pods=4, use=0.6)
+    prompts = moments((computed * s.fleet.slices[0].offered_tokens, 0.0, 0.0, 0.0, 1.0))
+    slices = tuple(replace(w, steps={StepClass.PREFILL_ONLY: prompts}) for w in s.fleet.slices)
+    waiting = tuple(replace(p, waiting=20, waiting_tokens=30_000) for p in s.fleet.pods)
+    queued = replace(s, fleet=replace(s.fleet, pods=waiting, slices=slices))
+    assert backlog_rps(queued) == 0
+    found = need(queued, feasible=True)
+    assert (found.reason, found.late_times == 1.0) == (Reason.TTFT_QUEUE, is_one_more)
+    assert (found.wanted == 5) is is_one_more
 
 
 def test_whole_answers_that_are_late_ask_for_one_more() -> None:

@@ -29,14 +29,16 @@ def backlog_rps(s: Situation) -> float:
 
     Not those that the fleet clears by itself before another replica could serve.
     """
-    rps = s.capacity[0] if s.capacity is not None else 0.0
-    spare_rps = max(0.0, rps * len(s.fleet.serving) - s.demand.now_rps)
+    spare_rps = max(0.0, _served_rps(s) - s.demand.now_rps)
     left = _queue(s) - spare_rps * s.usual_start_s
     return max(0.0, left) / max(SHORTEST_DRAIN_S, 2 * s.usual_start_s)
 
 
-def drains(s: Situation) -> bool:
-    """Whether a queue from before makes all late who stand in it, and becomes shorter."""
+def late_from_before(s: Situation) -> bool:
+    """Whether a queue makes late all who stand in it, so that they say nothing of what comes now.
+
+    One that replicas are asked for already, or one that becomes shorter.
+    """
     lately, computed_share = s.since_capacity, s.plant.workload.computed_share
     is_shrinking = lately.moments().of("p") > lately.offered_tokens * computed_share
     return backlog_rps(s) > 0 or (_queue(s) > 0 and is_shrinking)
@@ -44,7 +46,11 @@ def drains(s: Situation) -> bool:
 
 def _queue(s: Situation) -> float:
     """Requests that wait, less those that the fleet clears within its TTFT target."""
-    rps = s.capacity[0] if s.capacity is not None else 0.0
     by_tokens = s.waiting.tokens / max(1.0, s.plant.workload.prompt_mean)
-    usual = (s.ttft_target_ms or 1e3) / 1e3 * rps * len(s.fleet.serving)
+    usual = (s.ttft_target_ms or 1e3) / 1e3 * _served_rps(s)
     return max(by_tokens, s.waiting.interactive) - usual
+
+
+def _served_rps(s: Situation) -> float:
+    """What the serving replicas carry by the model; 0 while it says nothing."""
+    return s.capacity[0] * len(s.fleet.serving) if s.capacity is not None else 0.0

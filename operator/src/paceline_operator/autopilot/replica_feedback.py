@@ -11,7 +11,7 @@ from paceline_operator.autopilot.arbitration import Cause
 from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
 from paceline_operator.autopilot.capacity_evidence import AIM, GROWTH
 from paceline_operator.autopilot.decision import Reason, SloMeasurement
-from paceline_operator.autopilot.pending import coming, drains
+from paceline_operator.autopilot.pending import coming, late_from_before
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.situation import REPLICA_EVERY_S, Situation
 
@@ -77,8 +77,8 @@ def _for_late(s: Situation, one_more: int, model: int | None) -> Feedback:
     Of many no more than some times what the model asks for: where more of them do not help, the
     cause is another one, a router that skews for one.
     """
-    # A queue from before makes all late, and without a model nothing is known to be steady.
-    times = 1.0 if model is None or drains(s) else _late_times(s)
+    # Without a model nothing is known to be steady either.
+    times = 1.0 if model is None or late_from_before(s) else _late_times(s)
     proven = ceil(len(s.fleet.serving) * times)
     replicas = max(one_more, min(proven, ceil(MOST_TIMES * (model or 0))))
     if model is not None and replicas > max(ceil(MOST_BEYOND * model), model + LEAST_BEYOND):

@@ -12,7 +12,7 @@ from math import inf
 from paceline_operator.autopilot.fleet import FleetObservation, PodObservation
 from paceline_operator.autopilot.window import Counter, Latency, StepClass, Window
 
-RECENT_S = 60.0
+LATELY_S = 60.0
 FRESH_S = 30.0
 """What came within that time may all wait still, however short others waited."""
 LONGEST_S = 300.0
@@ -64,7 +64,7 @@ def _is_full(pod: PodObservation) -> bool:
 
 def _most(fleet: FleetObservation) -> float:
     """Requests that may wait, by those that came; any number where too little is known."""
-    span_s = FRESH_S + _longest_s(fleet.last(RECENT_S))
+    span_s = FRESH_S + _longest_s(fleet.last(LATELY_S))
     if span_s > LONGEST_S:
         return inf
     window = fleet.last(span_s)
