@@ -17,10 +17,11 @@ from paceline_operator.autopilot.capacity_evidence import (
 )
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.pending import backlog_rps
 from paceline_operator.autopilot.replica_need import need
 from paceline_operator.autopilot.situation import Situation, understand
-from paceline_operator.autopilot.window import Counter, SloCounts, slo_key
-from tests.operator.autopilot.build import TTFT, auto, fleet, window
+from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, slo_key
+from tests.operator.autopilot.build import TTFT, auto, fleet, moments, window
 
 NOW = 1000.0
 
@@ -90,6 +91,17 @@ def test_the_factor_follows_what_first_tokens_prove(
 def test_a_queue_from_before_is_no_fault_of_the_model() -> None:
     s = served(2 * 0.9 * capacity_rps(), 0.5, waiting=500)
     assert after(s) == 1.0
+
+
+@pytest.mark.parametrize(("computed", "is_learned"), [(1.2, False), (0.8, True)])
+def test_nor_is_one_that_the_fleet_clears_by_itself(computed: float, is_learned: bool) -> None:
+    """Before another replica would serve: it is no backlog, and late are all who stand in it."""
+    s = served(2 * 0.75 * capacity_rps(), 0.4, waiting=12)
+    prompts = moments((computed * s.fleet.slices[0].offered_tokens, 0.0, 0.0, 0.0, 1.0))
+    slices = tuple(replace(w, steps={StepClass.PREFILL_ONLY: prompts}) for w in s.fleet.slices)
+    queued = replace(s, fleet=replace(s.fleet, slices=slices))
+    assert backlog_rps(queued) == 0
+    assert (after(queued) < 1.0) is is_learned
 
 
 def test_it_falls_at_once_to_what_was_measured_and_rises_in_steps() -> None:

@@ -14,7 +14,7 @@ from math import exp, log
 
 from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure, wilson
 from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.pending import backlog_rps, coming
+from paceline_operator.autopilot.pending import coming, late_from_before
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.window import Window
@@ -63,7 +63,7 @@ def corrected(s: Situation) -> Memory:
     capacity that is changing, or while a queue from before drains.
     """
     memory = s.memory
-    if s.now_s - memory.capacity_factor_at_s < EVERY_S or coming(s) or backlog_rps(s) > 0:
+    if s.now_s - memory.capacity_factor_at_s < EVERY_S or coming(s) or late_from_before(s):
         return memory
     found, predicted_rps = evidence(s), s.uncorrected_rps
     if found is None or not predicted_rps:
