@@ -7,7 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bench.conformance import summary
-from bench.conformance.bars import ATTAINMENT, ORACLE, ORACLE_ATTAINMENT, OURS, Bar
+from bench.conformance.bars import (
+    ATTAINMENT,
+    MOST_HOURS,
+    ORACLE,
+    ORACLE_ATTAINMENT,
+    OURS,
+    Bar,
+)
 from bench.conformance.cell import Cell, Score, Scores
 from bench.conformance.evaluation import Evaluation
 from bench.conformance.report import bar_row, summary_row
@@ -21,6 +28,21 @@ def best_of_the_others(evaluation: Evaluation) -> str:
     rows = (summary_row(line) for line in summary.lines(evaluation.scores))
     head = ("load", "C", "autopilot", "cheapest as good", "ratio", "oracle", "static peak")
     return _table(head, ([row[name] for name in _SUMMARY] for row in rows))
+
+
+def beside_each(evaluation: Evaluation) -> str:
+    """How often each of the others attains as much, and what it takes for that."""
+    head = ("rival", "attains as much", "ratio, median", "above 1.0 in")
+    rows = (
+        (
+            each.rival,
+            len(each.ratios),
+            f"{statistics.median(each.ratios):.2f}",
+            sum(ratio > MOST_HOURS for ratio in each.ratios),
+        )
+        for each in summary.beside_each(evaluation.scores)
+    )
+    return _table(head, rows)
 
 
 def bars(evaluation: Evaluation) -> str:

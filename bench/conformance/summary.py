@@ -1,8 +1,8 @@
-"""The autopilot beside the best of the others, a line for each load and cold start. Pure."""
+"""The autopilot beside the others: the best of each place, and each of them by itself. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.conformance.bars import ORACLE, OURS, STATIC_PEAK, cheapest_equal, hour_ratios
@@ -49,6 +49,36 @@ def lines(scores: Scores) -> Iterator[Line]:
     for load, cold_start_s in sorted({(cell.load, cell.cold_start_s) for cell in ours}):
         same = [cell for cell in ours if (cell.load, cell.cold_start_s) == (load, cold_start_s)]
         yield _line(scores, sorted(same), ratios)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """The autopilot beside one of the others, over all places.
+
+    Attributes:
+        rival: Its name.
+        ratios: The autopilot's replica-hours over those of the rival's cheapest setting that
+            attains as much, of the places where one does; from low to high.
+    """
+
+    rival: str
+    ratios: Sequence[float]
+
+
+def beside_each(scores: Scores) -> list[Beside]:
+    """Those that attain as much in the most places first.
+
+    Args:
+        scores: Of every cell.
+    """
+    found: dict[str, list[float]] = {}
+    for cell, score in scores.items():
+        if cell.policy == OURS and cell.setting is None:
+            for name, rival in cheapest_equal(scores, cell).items():
+                ratio = score.replica_hours / max(1e-9, rival.replica_hours)
+                found.setdefault(name, []).append(ratio)
+    each = (Beside(rival=name, ratios=sorted(ratios)) for name, ratios in found.items())
+    return sorted(each, key=lambda one: (-len(one.ratios), one.rival))
 
 
 def _line(scores: Scores, ours: list[Cell], ratios: Mapping[Cell, float]) -> Line:

@@ -59,6 +59,7 @@ def tables(evaluation: Evaluation) -> str:
     """All of them, each below what it is called."""
     parts = (
         ("Beside the best of the others", markdown.best_of_the_others(evaluation)),
+        ("Beside each of the others", markdown.beside_each(evaluation)),
         ("Bars", markdown.bars(evaluation)),
         ("Without a part", markdown.without_a_part(evaluation)),
     )

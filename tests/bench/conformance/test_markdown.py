@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from bench.conformance import markdown
-from bench.conformance.cell import Score
-from tests.bench.conformance.test_bars import CELL, GOOD, field
+from bench.conformance.cell import Cell, Score
+from tests.bench.conformance.test_bars import CELL, GOOD, RIVAL, field
 from tests.bench.conformance.test_report import evaluation
 
 FIXED = replace(CELL, policy="ours-without-tuning")
@@ -28,6 +28,22 @@ def test_the_autopilot_stands_beside_the_best_of_the_others() -> None:
         "0.80",
         "98.0 %, 3.50 h",
         "100.0 %, 10.00 h",
+    ]
+
+
+def test_each_of_the_others_stands_beside_the_autopilot_where_it_is_as_good() -> None:
+    dearer = replace(RIVAL, attainment=0.96), replace(RIVAL, replica_hours=3.9)
+    scores = {
+        Cell(load="step", policy="hpa-cpu", setting=setting): score
+        for setting, score in enumerate(dearer)
+    }
+    found = replace(evaluation(), scores=field() | scores)
+    head, _, *rows = lines(markdown.beside_each(found))
+    assert head == ["rival", "attains as much", "ratio, median", "above 1.0 in"]
+    assert rows == [
+        ["hpa-cpu", "1", "1.03", "1"],
+        ["keda-waiting", "1", "0.80", "0"],
+        ["static-peak", "1", "0.40", "0"],
     ]
 
 

@@ -39,3 +39,13 @@ def test_loads_and_cold_starts_have_lines_of_their_own() -> None:
     cells = [(load, cold) for load in ("a", "b") for cold in (30, 300)]
     scores = {Cell(load=load, policy=bars.OURS, cold_start_s=cold): GOOD for load, cold in cells}
     assert [(line.load, line.cold_start_s) for line in summary.lines(scores)] == cells
+
+
+def test_each_of_the_others_counts_only_where_it_attains_as_much() -> None:
+    scores = {}
+    for seed, attainment, hours in ((1, 0.96, 1.0), (2, 0.97, 8.0), (3, 0.98, 2.0)):
+        scores[Cell(load="step", policy=bars.OURS, seed=seed)] = GOOD
+        rival = replace(RIVAL, attainment=attainment, replica_hours=hours)
+        scores[Cell(load="step", policy="rival", setting=0, seed=seed)] = rival
+    (beside,) = summary.beside_each(scores)
+    assert (beside.rival, beside.ratios) == ("rival", [0.5, 2.0])
