@@ -157,6 +157,34 @@ def test_no_model_makes_it_less() -> None:
     assert found.uncorrected == pytest.approx(expected_rps / capacity_rps(), rel=1e-3)
 
 
+def found_in_caches(s: Situation, shares: tuple[float, float]) -> Situation:
+    """Four minutes of it with the first share of prompts in the prefix cache, then the other."""
+    slices = tuple(
+        replace(
+            each,
+            counters=dict(each.counters)
+            | {
+                Counter.PREFIX_QUERIES_TOKENS: each.offered_tokens,
+                Counter.PREFIX_HITS_TOKENS: shares[each.end_s > NOW - 60] * each.offered_tokens,
+            },
+        )
+        for each in s.fleet.slices
+    )
+    return understand(s.policy, replace(s.fleet, slices=slices), s.memory, NOW)
+
+
+def test_what_was_carried_while_caches_held_the_prompts_is_not_carried_without() -> None:
+    rps = 2 * 0.9 * capacity_rps()
+    held = found_in_caches(served(rps, 1.0), (0.8, 0.8))
+    lost = found_in_caches(served(rps, 1.0), (0.8, 0.0))
+    assert carried_rps(held) == pytest.approx(rps / 2, rel=1e-6)
+    assert carried_rps(lost) is None
+    assert (after(held), after(lost), late_share_with(lost, 1)) == (1.0, 1.0, None)
+    asked = need(lost, feasible=True)
+    assert asked.capacity_rps == pytest.approx(capacity_rps(), rel=0.05)
+    assert asked.wanted > need(held, feasible=True).wanted
+
+
 @pytest.mark.parametrize(("good", "replicas"), [(0.99, 1), (0.99, 2), (0.96, 1)])
 def test_fewer_replicas_would_be_late_by_the_power_law(good: float, replicas: int) -> None:
     s = served(2 * 0.9 * capacity_rps(), good)

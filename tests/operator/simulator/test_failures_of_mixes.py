@@ -71,6 +71,22 @@ def test_scale_in_at_a_prefix_hit_rate_of_70_percent() -> None:
     assert run.result.cut == 0
 
 
+def test_prefixes_that_are_no_longer_found_are_made_up_for_within_one_cold_start() -> None:
+    """Each prompt then takes four times the work; what replicas carried before proves nothing."""
+    lost_s, cold_start_s = 600.0, 120.0
+    service = Service(replicas=2, cold_start_s=cold_start_s)
+    load = SharedPrefixes(
+        rates=Constant(rps=2.0, duration_s=1200.0), own=lengths(500, 40, most=1024),
+        prefixes=Popularity(4), prefix_blocks=4, shared_until_s=lost_s,
+    )  # fmt: skip
+    run = play(service, load)
+    before, after = run.desired(lost_s - 15.0, lost_s)[-1], run.desired()[-1]
+    assert after >= 2 * before
+    assert max(run.desired(lost_s, lost_s + 60.0)) >= 0.75 * after
+    assert run.goodput(lost_s + cold_start_s + 60.0) >= 0.95
+    assert run.reversals(Knob.REPLICAS) <= 1
+
+
 def test_replicas_do_not_swing_behind_a_router_that_skews() -> None:
     service = Service(replicas=4, cold_start_s=60.0)
     load = chat(Constant(rps=1.4, duration_s=1700.0), lengths(1600, 20))

@@ -18,6 +18,7 @@ from paceline_operator.autopilot.pending import coming, late_from_before
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.window import Window
+from paceline_operator.autopilot.workload import hit_rate
 
 AIM = 0.7
 """Share of the allowed misses that a fleet in a steady state should make."""
@@ -149,14 +150,21 @@ def _reach(aim: float, late: float) -> float:
 
 
 def _steady(s: Situation) -> Window | None:
-    """Measurements since fleet and knobs are what they are, while the load was about the same."""
+    """Measurements since fleet and knobs are what they are, while the load was about the same.
+
+    As many requests, and as much to compute of each: what was carried while caches held their
+    prompts says nothing of what is carried once they no longer do.
+    """
     memory = s.memory
     moved_s = max(memory.lowered_at_s, memory.raised_at_s, memory.scaled_in_at_s)
     window = s.fleet.since(max(s.capacity_since_s(WINDOW_S), moved_s))
     if window.length_s < SHORTEST_S or not s.fleet.serving:
         return None
-    rate, now = _rate(s, window), s.demand.now_rps
-    return window if abs(now - rate) <= STEADY * rate else None
+    rate, computed_share = _rate(s, window), 1.0 - hit_rate(window)
+    as_often = abs(s.demand.now_rps - rate) <= STEADY * rate
+    now_share = s.plant.workload.computed_share
+    as_dear = abs(now_share - computed_share) <= STEADY * computed_share
+    return window if as_often and as_dear else None
 
 
 def _rate(s: Situation, window: Window) -> float:

@@ -94,7 +94,7 @@ def observe(fleet: FleetObservation) -> Workload:
         prompt_cv2=prompts.squared_variation,
         output_mean=_output_mean(shape, usual),
         answers=_answers(shape),
-        hit_rate=_hit_rate(shape),
+        hit_rate=hit_rate(shape),
         rows_p95=max(1.0, decoding.mean("d") + _Z95 * decoding.spread("d")),
         kv_p95=decoding.mean("k") + _Z95 * decoding.spread("k"),
         context=_context(shape),
@@ -179,7 +179,7 @@ def _differs(lately: Window, usual: Window) -> bool:
     spread = mean * sqrt(_prompts(usual).squared_variation / requests)
     if abs(_prompt_mean(lately) - mean) > _CHANGED_SIGMAS * spread > 0.0:
         return True
-    return _found_less(_hit_rate(lately) - _hit_rate(usual), requests)
+    return _found_less(hit_rate(lately) - hit_rate(usual), requests)
 
 
 def _prompts(window: Window) -> Histogram:
@@ -224,7 +224,8 @@ def _output_mean(window: Window, usual: Window) -> float:
     return max(1.0, ended.mean, min(likely, _MOST_LONGER * ended.mean))
 
 
-def _hit_rate(window: Window) -> float:
+def hit_rate(window: Window) -> float:
+    """Share of prompt tokens that prefix caches held, of those that were looked up."""
     queried = window.count(Counter.PREFIX_QUERIES_TOKENS)
     hits = window.count(Counter.PREFIX_HITS_TOKENS)
     return min(0.95, hits / queried) if queried else 0.0
