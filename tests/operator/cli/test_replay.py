@@ -35,9 +35,16 @@ def test_the_same_bytes_are_ok(tmp_path: Path, lines: list[str]) -> None:
     assert (done.returncode, done.stdout) == (0, f"replay: ok {len(lines)} decisions\n")
 
 
-def test_a_last_line_cut_short_is_left_out(tmp_path: Path, lines: list[str]) -> None:
-    done = replay(written(tmp_path / "a.jsonl", [*lines, lines[-1][:100]], end=""))
-    assert done.stdout == f"replay: ok {len(lines)} decisions\n"
+@pytest.mark.parametrize("kept", [100, None])
+def test_a_last_line_cut_short_is_left_out_and_said(
+    tmp_path: Path, lines: list[str], kept: int | None
+) -> None:
+    """Also where only the line's end is missing: nobody knows that nothing else is."""
+    path = written(tmp_path / "a.jsonl", [*lines, lines[-1][:kept]], end="")
+    done = replay(path)
+    assert (done.returncode, done.stdout) == (0, f"replay: ok {len(lines)} decisions\n")
+    said = f"{path}:{len(lines) + 1}: the line was cut short, so it was left out"
+    assert done.stderr == f"note: {said}\n"
 
 
 def test_each_mismatch_is_one_line(tmp_path: Path, lines: list[str]) -> None:
@@ -71,9 +78,10 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, content: bytes | None, 
     done = replay(path)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith(f"error: {path}")
-    assert what in done.stderr
-    assert done.stderr.count("\n") == 1
+    *notes, error = done.stderr.splitlines()
+    assert error.startswith(f"error: {path}")
+    assert what in error
+    assert len(notes) == (content == b'{"version": 1')
 
 
 def test_a_key_of_several_lines_is_shown_on_one(tmp_path: Path, lines: list[str]) -> None:

@@ -74,7 +74,7 @@ def replay(
     """
     count, differing = 0, 0
     with guarded(UNANSWERED):
-        for said in replayed(file):
+        for said in replayed(file, _noted):
             count += 1
             if said is not None:
                 differing += 1
@@ -86,6 +86,11 @@ def replay(
 
 
 app.command(name="what-if")(what_if)
+
+
+def _noted(text: str) -> None:
+    """Beside the answer, which scripts may read."""
+    sys.stderr.write(f"note: {one_line(text)}\n")
 
 
 async def _status(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,20 @@ from paceline_operator.autopilot.record import RecordError, Replay
 from paceline_operator.cli.errors import CliError
 
 
-def replay(path: Path) -> Iterator[str | None]:
+def replay(path: Path, noted: Callable[[str], None]) -> Iterator[str | None]:
     """For each record a sentence about how its decision differs, None where it does not.
 
     The last line may be cut short, by a process that ended while it wrote: it is left out.
+
+    Args:
+        path: A file of records.
+        noted: Told of what was left out.
 
     Raises:
         CliError: The file cannot be read, a line of it is no record, or there is none.
     """
     made, number = Replay(), 0
-    for number, line in _lines(path):
+    for number, line in _lines(path, noted):
         try:
             key, again = made.again(line)
         except RecordError as error:
@@ -32,11 +36,12 @@ def replay(path: Path) -> Iterator[str | None]:
         raise CliError(f"{path}: no whole decision is in it, so none was made again; name another")
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _lines(path: Path, noted: Callable[[str], None]) -> Iterator[tuple[int, str]]:
     try:
         with path.open(encoding="utf-8", newline="\n") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith("\n"):
+                    noted(f"{path}:{number}: the line was cut short, so it was left out")
                     return
                 yield number, line[:-1]
     except UnicodeDecodeError as error:
