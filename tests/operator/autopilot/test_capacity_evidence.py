@@ -17,7 +17,7 @@ from paceline_operator.autopilot.capacity_evidence import (
 )
 from paceline_operator.autopilot.fleet import DataClass
 from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.pending import backlog_rps
+from paceline_operator.autopilot.pending import backlog_rps, late_from_before
 from paceline_operator.autopilot.replica_need import need
 from paceline_operator.autopilot.situation import Situation, understand
 from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, slo_key
@@ -54,8 +54,28 @@ def served(
     return understand(given, seen, Memory(capacity_factor=factor), NOW)
 
 
+def found_in_caches(s: Situation, shares: tuple[float, float]) -> Situation:
+    """Four minutes of it with the first share of prompts in the prefix cache, then the other."""
+    slices = tuple(
+        replace(
+            each,
+            counters=dict(each.counters)
+            | {
+                Counter.PREFIX_QUERIES_TOKENS: each.offered_tokens,
+                Counter.PREFIX_HITS_TOKENS: shares[each.end_s > NOW - 60] * each.offered_tokens,
+            },
+        )
+        for each in s.fleet.slices
+    )
+    return understand(s.policy, replace(s.fleet, slices=slices), s.memory, NOW)
+
+
 def after(s: Situation) -> float:
     return corrected(s).capacity_factor
+
+
+def learns(s: Situation) -> bool:
+    return corrected(s).capacity_factor_at_s == NOW
 
 
 def capacity_rps() -> float:
@@ -93,15 +113,53 @@ def test_a_queue_from_before_is_no_fault_of_the_model() -> None:
     assert after(s) == 1.0
 
 
-@pytest.mark.parametrize(("computed", "is_learned"), [(1.2, False), (0.8, True)])
-def test_nor_is_one_that_the_fleet_clears_by_itself(computed: float, is_learned: bool) -> None:
+def queued(
+    computed: float, *, shares: tuple[float, float] = (0.0, 0.0), batch: float = 0.0
+) -> Situation:
+    """A dozen on each replica, late; so much is computed of what came, or of which is batch."""
+    s = found_in_caches(served(2 * 0.75 * capacity_rps(), 0.4, waiting=12), shares)
+    came = s.fleet.slices[0].offered_tokens
+    prompts = moments((computed * came, 0.0, 0.0, 0.0, 1.0))
+    slices = tuple(
+        replace(
+            each,
+            steps={StepClass.PREFILL_ONLY: prompts},
+            counters=dict(each.counters)
+            | {
+                Counter.PROMPT_TOKENS_RECEIVED: came * (1.0 + batch),
+                Counter.BATCH_TOKENS_RECEIVED: came * batch,
+            },
+        )
+        for each in s.fleet.slices
+    )
+    return replace(s, fleet=replace(s.fleet, slices=slices))
+
+
+@pytest.mark.parametrize(
+    ("computed", "shares", "batch", "is_learned"),
+    [
+        (1.2, (0.0, 0.0), 0.0, False),
+        (0.8, (0.0, 0.0), 0.0, True),
+        (0.4, (0.8, 0.8), 0.0, False),  # it is more than caches leave
+        (0.25, (0.8, 0.71), 0.0, True),  # and here less, of what has come lately
+        (1.2, (0.0, 0.0), 0.5, True),  # whose prompts are computed, nobody can tell
+    ],
+)
+def test_nor_is_one_that_the_fleet_clears_by_itself(
+    computed: float, shares: tuple[float, float], batch: float, is_learned: bool
+) -> None:
     """Before another replica would serve: it is no backlog, and late are all who stand in it."""
-    s = served(2 * 0.75 * capacity_rps(), 0.4, waiting=12)
-    prompts = moments((computed * s.fleet.slices[0].offered_tokens, 0.0, 0.0, 0.0, 1.0))
-    slices = tuple(replace(w, steps={StepClass.PREFILL_ONLY: prompts}) for w in s.fleet.slices)
-    queued = replace(s, fleet=replace(s.fleet, slices=slices))
-    assert backlog_rps(queued) == 0
-    assert (after(queued) < 1.0) is is_learned
+    s = queued(computed, shares=shares, batch=batch)
+    assert backlog_rps(s) == 0
+    assert learns(s) is is_learned
+
+
+def test_nor_can_anybody_tell_while_batch_requests_wait() -> None:
+    s = queued(1.2)
+    first, *others = s.fleet.pods
+    pods = (replace(first, batch_waiting=1), *others)
+    assert not late_from_before(understand(s.policy, replace(s.fleet, pods=pods), s.memory, NOW))
+    assert late_from_before(s)
 
 
 def test_it_falls_at_once_to_what_was_measured_and_rises_in_steps() -> None:
@@ -157,32 +215,46 @@ def test_no_model_makes_it_less() -> None:
     assert found.uncorrected == pytest.approx(expected_rps / capacity_rps(), rel=1e-3)
 
 
-def found_in_caches(s: Situation, shares: tuple[float, float]) -> Situation:
-    """Four minutes of it with the first share of prompts in the prefix cache, then the other."""
-    slices = tuple(
-        replace(
-            each,
-            counters=dict(each.counters)
-            | {
-                Counter.PREFIX_QUERIES_TOKENS: each.offered_tokens,
-                Counter.PREFIX_HITS_TOKENS: shares[each.end_s > NOW - 60] * each.offered_tokens,
-            },
-        )
-        for each in s.fleet.slices
-    )
-    return understand(s.policy, replace(s.fleet, slices=slices), s.memory, NOW)
-
-
-def test_what_was_carried_while_caches_held_the_prompts_is_not_carried_without() -> None:
+@pytest.mark.parametrize(
+    ("shares", "computed", "is_learned"),
+    [
+        ((0.8, 0.8), (0.20, 0.20), True),
+        ((0.8, 0.75), (0.21, 0.21), True),  # less than chance may be
+        ((0.8, 0.6), (0.24, 0.40), False),
+        ((0.8, 0.0), (0.36, 1.00), False),
+        ((0.0, 0.1), (0.98, 0.98), True),
+        ((0.0, 0.8), (0.84, 0.20), False),
+    ],
+)
+def test_what_was_carried_while_caches_held_more_is_carried_by_as_much_less(
+    shares: tuple[float, float], computed: tuple[float, float], is_learned: bool
+) -> None:
+    """Of what is computed of a prompt, then and now; what caches hold now only adds to it."""
+    then, now = computed
     rps = 2 * 0.9 * capacity_rps()
-    held = found_in_caches(served(rps, 1.0), (0.8, 0.8))
-    lost = found_in_caches(served(rps, 1.0), (0.8, 0.0))
-    assert carried_rps(held) == pytest.approx(rps / 2, rel=1e-6)
-    assert carried_rps(lost) is None
-    assert (after(held), after(lost), late_share_with(lost, 1)) == (1.0, 1.0, None)
-    asked = need(lost, feasible=True)
-    assert asked.capacity_rps == pytest.approx(capacity_rps(), rel=0.05)
-    assert asked.wanted > need(held, feasible=True).wanted
+    s = found_in_caches(served(rps, 1.0), shares)
+    assert s.plant.workload.computed_share == pytest.approx(now, rel=1e-6)
+    assert carried_rps(s) == pytest.approx(rps / 2 / max(1.0, now / then), rel=1e-6)
+    assert learns(s) is is_learned
+
+
+def test_prompts_that_caches_no_longer_hold_ask_for_replicas() -> None:
+    held, lost = (
+        need(found_in_caches(served(2 * 0.9 * capacity_rps(), 1.0), shares), feasible=True)
+        for shares in ((0.8, 0.8), (0.8, 0.0))
+    )
+    assert lost.capacity_rps == pytest.approx(capacity_rps(), rel=0.05)
+    assert lost.wanted > held.wanted
+
+
+def test_cold_prompts_of_a_batch_tier_take_nothing_from_what_is_carried() -> None:
+    rps = 2 * 0.9 * capacity_rps()
+    s = found_in_caches(served(rps, 1.0), (0.8, 0.0))
+    newest = s.fleet.slices[-1]
+    counters = dict(newest.counters) | {Counter.BATCH_TOKENS_RECEIVED: 1.0}
+    slices = (*s.fleet.slices[:-1], replace(newest, counters=counters))
+    mixed = understand(s.policy, replace(s.fleet, slices=slices), s.memory, NOW)
+    assert carried_rps(mixed) == pytest.approx(rps / 2, rel=1e-3)
 
 
 @pytest.mark.parametrize(("good", "replicas"), [(0.99, 1), (0.99, 2), (0.96, 1)])

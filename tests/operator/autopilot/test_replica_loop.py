@@ -13,7 +13,12 @@ from paceline_operator.autopilot.memory import Bursts, Recommendation, Regret
 from paceline_operator.autopilot.regret import REMEMBERED_S, TURN_S
 from paceline_operator.autopilot.replica_loop import run
 from paceline_operator.autopilot.situation import Situation
-from tests.operator.autopilot.test_capacity_evidence import NOW, capacity_rps, served
+from tests.operator.autopilot.test_capacity_evidence import (
+    NOW,
+    capacity_rps,
+    found_in_caches,
+    served,
+)
 
 
 def loaded(use: float, good: float, *, surging: bool = False, **memory: Any) -> Situation:
@@ -80,10 +85,12 @@ IDLE = {
 
 
 @pytest.mark.parametrize(("good", "after"), [(1.0, 1), (0.9992, 1), (0.985, 2)])
+@pytest.mark.parametrize("shares", [(0.8, 0.8), (0.8, 0.6)])
 def test_no_replica_leaves_where_fewer_would_spend_what_may_be_late(
-    good: float, after: int
+    good: float, after: int, shares: tuple[float, float]
 ) -> None:
-    found = decided(loaded(0.4, good, **IDLE))
+    """Nor where prompts cost more now: what was late then is the least that is late now."""
+    found = decided(found_in_caches(loaded(0.4, good, **IDLE), shares))
     assert found.after == after, found.message
     if after == 2:
         assert found.reason is Reason.TTFT_QUEUE

@@ -17,7 +17,7 @@ from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.pending import coming, late_from_before
 from paceline_operator.autopilot.policy import Objective
 from paceline_operator.autopilot.situation import Situation
-from paceline_operator.autopilot.window import Window
+from paceline_operator.autopilot.window import Counter, Window
 from paceline_operator.autopilot.workload import hit_rate
 
 AIM = 0.7
@@ -49,11 +49,14 @@ class Evidence:
         rps: What it carried.
         least_rps: It carries so much at least.
         most_rps: It carries no more; infinite where nothing says so.
+        dearer: How many times as much of a prompt is computed now as was then, by what prefix
+            caches hold; 1 where prompts of the batch tier hide that.
     """
 
     rps: float
     least_rps: float
     most_rps: float
+    dearer: float = 1.0
 
 
 def corrected(s: Situation) -> Memory:
@@ -61,13 +64,14 @@ def corrected(s: Situation) -> Memory:
 
     The prediction is kept where the evidence allows it. It falls at once to what was measured
     and rises in small steps, each of which new evidence has to bear. Nothing is learned of a
-    capacity that is changing, or while a queue from before drains.
+    capacity that is changing, of prompts that cost something else now, or while there is a
+    backlog or a queue from before drains.
     """
     memory = s.memory
     if s.now_s - memory.capacity_factor_at_s < EVERY_S or coming(s) or late_from_before(s):
         return memory
     found, predicted_rps = evidence(s), s.uncorrected_rps
-    if found is None or not predicted_rps:
+    if found is None or not predicted_rps or abs(found.dearer - 1.0) > STEADY:
         return memory
     factor = min(
         max(_recovering(memory.capacity_factor), found.least_rps / predicted_rps),
@@ -82,10 +86,11 @@ def corrected(s: Situation) -> Memory:
 def carried_rps(s: Situation) -> float | None:
     """What each replica surely carries, since it does; None where nothing proves it.
 
-    No prediction may fall below it: a model that was just taught otherwise is wrong.
+    No prediction may fall below it: a model that was just taught otherwise is wrong. Of prompts
+    that caches no longer hold, less is carried by as much as more of each is computed.
     """
     found = evidence(s)
-    return None if found is None else min(found.rps, found.least_rps)
+    return None if found is None else min(found.rps, found.least_rps) / max(1.0, found.dearer)
 
 
 def late_share_with(s: Situation, replicas: int) -> float | None:
@@ -124,7 +129,14 @@ def evidence(s: Situation) -> Evidence | None:
         rps=rps,
         least_rps=min(each.least_rps for each in bounds),
         most_rps=min(each.most_rps for each in bounds),
+        dearer=_dearer(s, window),
     )
+
+
+def _dearer(s: Situation, window: Window) -> float:
+    if window.count(Counter.BATCH_TOKENS_RECEIVED):
+        return 1.0
+    return s.plant.workload.computed_share / (1.0 - hit_rate(window))
 
 
 def _bounds(s: Situation, window: Window, rps: float) -> Iterator[Evidence]:
@@ -150,21 +162,14 @@ def _reach(aim: float, late: float) -> float:
 
 
 def _steady(s: Situation) -> Window | None:
-    """Measurements since fleet and knobs are what they are, while the load was about the same.
-
-    As many requests, and as much to compute of each: what was carried while caches held their
-    prompts says nothing of what is carried once they no longer do.
-    """
+    """Measurements since fleet and knobs are what they are, while the load was about the same."""
     memory = s.memory
     moved_s = max(memory.lowered_at_s, memory.raised_at_s, memory.scaled_in_at_s)
     window = s.fleet.since(max(s.capacity_since_s(WINDOW_S), moved_s))
     if window.length_s < SHORTEST_S or not s.fleet.serving:
         return None
-    rate, computed_share = _rate(s, window), 1.0 - hit_rate(window)
-    as_often = abs(s.demand.now_rps - rate) <= STEADY * rate
-    now_share = s.plant.workload.computed_share
-    as_dear = abs(now_share - computed_share) <= STEADY * computed_share
-    return window if as_often and as_dear else None
+    rate, now = _rate(s, window), s.demand.now_rps
+    return window if abs(now - rate) <= STEADY * rate else None
 
 
 def _rate(s: Situation, window: Window) -> float:

@@ -14,6 +14,7 @@ from statistics import fmean
 from paceline_operator.autopilot.memory import HitShare, Memory
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.window import Counter
+from paceline_operator.autopilot.workload import hit_rate
 
 WARM_S = 240.0
 """How long a fleet must have served as it is before its caches hold what they will."""
@@ -27,18 +28,19 @@ DOUBT = 0.01
 """Added to the squared spread of 1 / N: sizes that lie close pull the line to none."""
 OTHERS = 0.1
 """Where the same fleet finds so much more or less, requests have become others."""
-MOST = 0.95
 
 
 def noted(s: Situation) -> Memory:
     """The memory with what a fleet of this size finds, once it has served for long enough."""
     memory, replicas = s.memory, len(s.fleet.serving)
     window = s.fleet.last(MEASURED_S)
-    queried = window.count(Counter.PREFIX_QUERIES_TOKENS)
-    is_known = queried and window.count(Counter.REQUESTS_RECEIVED) >= LEAST_REQUESTS
+    is_known = (
+        window.count(Counter.PREFIX_QUERIES_TOKENS) > 0
+        and window.count(Counter.REQUESTS_RECEIVED) >= LEAST_REQUESTS
+    )
     if not is_known or not _is_warm(s):
         return memory
-    share = min(MOST, window.count(Counter.PREFIX_HITS_TOKENS) / queried)
+    share = hit_rate(window)
     known = next((each for each in memory.hit_shares if each.replicas == replicas), None)
     is_other = known is not None and abs(known.share - share) > OTHERS
     kept = () if is_other else _kept(memory, s.now_s)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from paceline_operator.autopilot.fleet import PodObservation
 from paceline_operator.autopilot.situation import Situation
+from paceline_operator.autopilot.window import Counter
+from paceline_operator.autopilot.workload import hit_rate
 
 SHORTEST_DRAIN_S = 30.0
 
@@ -39,9 +41,15 @@ def late_from_before(s: Situation) -> bool:
 
     One that replicas are asked for already, or one that becomes shorter.
     """
-    lately, computed_share = s.since_capacity, s.plant.workload.computed_share
-    is_shrinking = lately.moments().of("p") > lately.offered_tokens * computed_share
-    return backlog_rps(s) > 0 or (_queue(s) > 0 and is_shrinking)
+    return backlog_rps(s) > 0 or (_queue(s) > 0 and _is_shrinking(s))
+
+
+def _is_shrinking(s: Situation) -> bool:
+    """Whether more is computed than comes; nobody can tell while batch prompts are computed too."""
+    lately = s.since_capacity
+    if lately.count(Counter.BATCH_TOKENS_RECEIVED) or s.waiting.requests > s.waiting.interactive:
+        return False
+    return lately.moments().of("p") > lately.offered_tokens * (1.0 - hit_rate(lately))
 
 
 def _queue(s: Situation) -> float:

@@ -30,6 +30,8 @@ _ENOUGH_FINISHED = 5
 _MOST_LONGER = 2.0
 """How many times as long as those that ended answers are taken to be at most."""
 _TOKENS_ASSUMED = 128.0
+_MOST_FOUND = 0.95
+"""No cache holds a whole prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +230,7 @@ def hit_rate(window: Window) -> float:
     """Share of prompt tokens that prefix caches held, of those that were looked up."""
     queried = window.count(Counter.PREFIX_QUERIES_TOKENS)
     hits = window.count(Counter.PREFIX_HITS_TOKENS)
-    return min(0.95, hits / queried) if queried else 0.0
+    return min(_MOST_FOUND, hits / queried) if queried else 0.0
 
 
 def _context(window: Window) -> float:
