@@ -32,7 +32,9 @@ def best_of_the_others(evaluation: Evaluation) -> str:
 
 def beside_each(evaluation: Evaluation) -> str:
     """How often each of the others attains as much, and what it takes for that."""
-    head = ("rival", "attains as much", "ratio, median", "above 1.0 in")
+    scores = evaluation.scores
+    places = sum(cell.policy == OURS and cell.setting is None for cell in scores)
+    head = ("rival", f"as good, of {places}", "ratio, median", "above 1.0 in")
     rows = (
         (
             each.rival,
@@ -40,7 +42,7 @@ def beside_each(evaluation: Evaluation) -> str:
             f"{statistics.median(each.ratios):.2f}",
             sum(ratio > MOST_HOURS for ratio in each.ratios),
         )
-        for each in summary.beside_each(evaluation.scores)
+        for each in summary.beside_each(scores)
     )
     return _table(head, rows)
 

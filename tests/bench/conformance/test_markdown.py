@@ -32,16 +32,17 @@ def test_the_autopilot_stands_beside_the_best_of_the_others() -> None:
 
 
 def test_each_of_the_others_stands_beside_the_autopilot_where_it_is_as_good() -> None:
-    dearer = replace(RIVAL, attainment=0.96), replace(RIVAL, replica_hours=3.9)
-    scores = {
-        Cell(load="step", policy="hpa-cpu", setting=setting): score
-        for setting, score in enumerate(dearer)
-    }
+    scores = {}
+    for seed, hours in ((2, 8.0), (3, 3.9), (4, 2.0)):
+        scores[replace(CELL, seed=seed)] = GOOD
+        rival = Cell(load="step", policy="hpa-cpu", setting=0, seed=seed)
+        scores[rival] = replace(RIVAL, replica_hours=hours)
+        scores[replace(rival, setting=1)] = replace(RIVAL, attainment=0.9)
     found = replace(evaluation(), scores=field() | scores)
     head, _, *rows = lines(markdown.beside_each(found))
-    assert head == ["rival", "attains as much", "ratio, median", "above 1.0 in"]
+    assert head == ["rival", "as good, of 4", "ratio, median", "above 1.0 in"]
     assert rows == [
-        ["hpa-cpu", "1", "1.03", "1"],
+        ["hpa-cpu", "3", "1.03", "2"],
         ["keda-waiting", "1", "0.80", "0"],
         ["static-peak", "1", "0.40", "0"],
     ]

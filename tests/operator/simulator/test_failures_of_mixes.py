@@ -71,7 +71,7 @@ def test_scale_in_at_a_prefix_hit_rate_of_70_percent() -> None:
     assert run.result.cut == 0
 
 
-def test_prefixes_that_are_no_longer_found_are_made_up_for_within_one_cold_start() -> None:
+def test_prefixes_that_are_no_longer_found() -> None:
     """Each prompt then takes four times the work; what replicas carried before proves nothing."""
     lost_s, cold_start_s = 600.0, 120.0
     service = Service(replicas=2, cold_start_s=cold_start_s)
