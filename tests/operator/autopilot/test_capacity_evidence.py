@@ -116,7 +116,7 @@ def test_a_queue_from_before_is_no_fault_of_the_model() -> None:
 def queued(
     computed: float, *, shares: tuple[float, float] = (0.0, 0.0), batch: float = 0.0
 ) -> Situation:
-    """A dozen on each replica, late; so much is computed of what came, or of which is batch."""
+    """A dozen on each replica, late: shares of what came that are computed, and came as batch."""
     s = found_in_caches(served(2 * 0.75 * capacity_rps(), 0.4, waiting=12), shares)
     came = s.fleet.slices[0].offered_tokens
     prompts = moments((computed * came, 0.0, 0.0, 0.0, 1.0))
