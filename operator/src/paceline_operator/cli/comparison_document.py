@@ -14,7 +14,7 @@ from paceline_operator.simulator.what_if.comparison import (
 )
 from paceline_operator.simulator.what_if.figures import Figures
 
-_LISTED = ("attained", "offered", "worst_5min_at_s")
+_LISTED = ("attained", "offered", "worst_5min_at_s", "infeasible_message")
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:

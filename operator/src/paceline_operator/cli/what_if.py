@@ -29,7 +29,7 @@ from paceline_operator.simulator.what_if.figures import Figures
 from paceline_operator.simulator.what_if.fleet import fleet_config, left_out
 from paceline_operator.simulator.what_if.lead_in import lead_s, led_in
 from paceline_operator.simulator.what_if.play import Stage, play
-from paceline_operator.simulator.what_if.run_notes import never_served, without_samples
+from paceline_operator.simulator.what_if.run_notes import infeasible, never_served, without_samples
 
 NO_OLD = "none"
 _ROUTER_SEED = 7919
@@ -237,6 +237,7 @@ def _variant(subject: Subject, stage: Stage, runs: tuple[Figures, ...]) -> Varia
             *left_out(subject.spec),
             *never_served(fleet_config(stage.spec, stage.facts).engine, runs),
             *without_samples(objectives, runs),
+            *infeasible(runs),
         ),
     )
 

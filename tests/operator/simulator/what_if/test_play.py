@@ -51,6 +51,20 @@ def test_a_load_that_one_replica_does_not_hold_takes_more_or_is_late() -> None:
     assert bound.refused + bound.unserved + bound.late > 0.5 * bound.requests
 
 
+def test_what_the_law_says_of_feasibility_is_kept() -> None:
+    hopeless = [{"name": "first-token", "metric": "TTFT", "targetMs": 60}]
+    found = played(1.0, slos=hopeless)
+    assert found.infeasible_share == pytest.approx(1.0, abs=0.05)
+    assert "the TTFT target is 60 ms. More replicas cannot help." in found.infeasible_message
+    assert (played(1.0).infeasible_share, played(1.0).infeasible_message) == (0.0, "")
+
+
+def test_more_than_the_replicas_allowed_hold_is_said_with_the_limit() -> None:
+    found = played(12.0, scaling={"minReplicas": 1, "maxReplicas": 1})
+    assert 0.5 < found.infeasible_share <= 1.0
+    assert "maxReplicas is 1" in found.infeasible_message
+
+
 def test_equal_chance_gives_equal_figures() -> None:
     assert played(3.0, seed=5) == played(3.0, seed=5)
 

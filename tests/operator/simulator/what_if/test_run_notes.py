@@ -6,7 +6,11 @@ import pytest
 
 from paceline_operator.api.v1alpha1 import Tier
 from paceline_operator.simulator.what_if.fleet import fleet_config
-from paceline_operator.simulator.what_if.run_notes import never_served, without_samples
+from paceline_operator.simulator.what_if.run_notes import (
+    infeasible,
+    never_served,
+    without_samples,
+)
 from tests.operator.simulator.what_if.build import ITL, TTFT, facts, figures, spec
 
 
@@ -46,3 +50,18 @@ def test_requests_that_are_too_long_are_named_with_the_limit(
         f"than the {limit}",
     )
     assert never_served(engine.engine, (figures(),)) == ()
+
+
+def test_what_cannot_be_met_is_said_with_its_share_of_the_time_and_the_arithmetic() -> None:
+    runs = (
+        figures(infeasible_share=0.2, infeasible_message="maxReplicas is 4."),
+        figures(infeasible_share=0.4, infeasible_message="One sequence needs 53 ms."),
+    )
+    assert infeasible(runs) == (
+        "SLOFeasible=False for 30 % of the time: One sequence needs 53 ms.",
+    )
+
+
+def test_a_moment_of_it_is_not_worth_a_note() -> None:
+    assert infeasible((figures(),)) == ()
+    assert infeasible((figures(infeasible_share=0.004, infeasible_message="So."),)) == ()

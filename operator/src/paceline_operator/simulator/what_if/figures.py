@@ -42,6 +42,8 @@ class Figures:
         unserved: Others that got no whole answer.
         late: Whole answers that missed an objective.
         never_served: Of the refused, those that no replica can ever take, however idle.
+        infeasible_share: Share of the time in which the law said that objectives cannot be met.
+        infeasible_message: What it said of that last, with the arithmetic.
     """
 
     requests: int
@@ -63,6 +65,8 @@ class Figures:
     unserved: int
     late: int
     never_served: int = 0
+    infeasible_share: float = 0.0
+    infeasible_message: str = ""
 
 
 def figures(

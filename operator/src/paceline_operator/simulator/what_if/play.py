@@ -58,10 +58,11 @@ def play(
     policy = steering_policy(stage.spec, stage.facts)
     config = fleet_config(stage.spec, stage.facts, stage.running)
     sent = _Sent(requests, from_s=lead_s, too_long=config.engine.max_request_tokens)
+    watched = _Watched(policy, at, from_s=lead_s, until_s=lead_s + span_s)
     result = simulate(
         sent,
         config,
-        _Watched(policy, at),
+        watched,
         generator=generator,
         at_least_s=lead_s + span_s,
     )
@@ -72,7 +73,12 @@ def play(
         span_s=span_s,
         sample_s=config.scrape_interval_s,
     )
-    return replace(found, never_served=sent.never_served)
+    return replace(
+        found,
+        never_served=sent.never_served,
+        infeasible_share=watched.infeasible_s / span_s,
+        infeasible_message=watched.infeasible_message,
+    )
 
 
 class _Sent:
@@ -99,13 +105,38 @@ class _Sent:
 
 
 class _Watched(AutopilotController):
-    """The control law; tells when it is asked."""
+    """The control law; tells when it is asked, and keeps what it said of objectives.
 
-    def __init__(self, policy: Policy, at: Callable[[float], None]) -> None:
+    Args:
+        policy: Objectives, autonomy and limits.
+        at: Hears how much has been played, in seconds.
+        from_s: What is said from then on counts.
+        until_s: And until then.
+
+    Attributes:
+        infeasible_s: How long it said that objectives cannot be met.
+        infeasible_message: What it said of that last.
+    """
+
+    def __init__(
+        self, policy: Policy, at: Callable[[float], None], *, from_s: float, until_s: float
+    ) -> None:
         super().__init__(policy)
-        self._at = at
+        self._at, self._counted_s, self._until_s = at, from_s, until_s
+        self.infeasible_s, self.infeasible_message = 0.0, ""
 
     @override
     def decide(self, fleet: FleetObservation, now_s: float) -> Orders:
-        self._at(now_s - BEGIN_S)
+        played_s = now_s - BEGIN_S
+        self._at(played_s)
+        self._count(played_s)
         return super().decide(fleet, now_s)
+
+    def _count(self, played_s: float) -> None:
+        """What was said last held until now."""
+        since_s, self._counted_s = self._counted_s, max(self._counted_s, played_s)
+        said = None if self.last_tick is None else self.last_tick.feasibility
+        lasted_s = min(played_s, self._until_s) - since_s
+        if said is not None and said.feasible is False and lasted_s > 0:
+            self.infeasible_s += lasted_s
+            self.infeasible_message = said.message

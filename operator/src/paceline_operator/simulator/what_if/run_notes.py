@@ -8,6 +8,8 @@ from paceline_operator.autopilot.policy import Objective
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.what_if.figures import Figures
 
+_WORTH_SAYING = 0.01
+
 
 def without_samples(objectives: Sequence[Objective], runs: Sequence[Figures]) -> tuple[str, ...]:
     """Why objectives have no samples, one sentence for each of those."""
@@ -35,6 +37,15 @@ def never_served(engine: EngineConfig, runs: Sequence[Figures]) -> tuple[str, ..
         f"{never:,} of {requests:,} requests can never be served and count as refused: a prompt "
         f"has to be shorter than the {limit}.",
     )
+
+
+def infeasible(runs: Sequence[Figures]) -> tuple[str, ...]:
+    """That objectives cannot be met, for how long, and the law's arithmetic; or nothing."""
+    share = sum(run.infeasible_share for run in runs) / len(runs)
+    if share < _WORTH_SAYING:
+        return ()
+    worst = max(runs, key=lambda run: run.infeasible_share)
+    return (f"SLOFeasible=False for {100 * share:.0f} % of the time: {worst.infeasible_message}",)
 
 
 def _why(objective: Objective, offered: int) -> str:
