@@ -113,6 +113,9 @@ def test_an_objective_that_nothing_can_meet_is_missed(desk: Desk) -> None:
     assert found["old"] is None
     assert attained(found["new"], "first-token") == 0
     assert attained(found["new"], "cadence") > 0
+    (said,) = (note for note in found["new"]["notes"] if "SLOFeasible=False" in note)
+    assert said.startswith("SLOFeasible=False for 100 % of the time: ")
+    assert said.endswith("the TTFT target is 1 ms. More replicas cannot help.")
 
 
 @pytest.mark.parametrize("flag", [None, "--markdown"])

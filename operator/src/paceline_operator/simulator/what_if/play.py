@@ -76,7 +76,7 @@ def play(
     return replace(
         found,
         never_served=sent.never_served,
-        infeasible_share=watched.infeasible_s / span_s,
+        infeasible_share=watched.infeasible / max(1, watched.asked),
         infeasible_message=watched.infeasible_message,
     )
 
@@ -114,7 +114,8 @@ class _Watched(AutopilotController):
         until_s: And until then.
 
     Attributes:
-        infeasible_s: How long it said that objectives cannot be met.
+        asked: How often it was asked then, which is at equal distances.
+        infeasible: How often it said that objectives cannot be met.
         infeasible_message: What it said of that last.
     """
 
@@ -122,21 +123,20 @@ class _Watched(AutopilotController):
         self, policy: Policy, at: Callable[[float], None], *, from_s: float, until_s: float
     ) -> None:
         super().__init__(policy)
-        self._at, self._counted_s, self._until_s = at, from_s, until_s
-        self.infeasible_s, self.infeasible_message = 0.0, ""
+        self._at, self._from_s, self._until_s = at, from_s, until_s
+        self.asked, self.infeasible, self.infeasible_message = 0, 0, ""
 
     @override
     def decide(self, fleet: FleetObservation, now_s: float) -> Orders:
         played_s = now_s - BEGIN_S
         self._at(played_s)
-        self._count(played_s)
-        return super().decide(fleet, now_s)
+        orders = super().decide(fleet, now_s)
+        if self._from_s <= played_s < self._until_s:
+            self._count()
+        return orders
 
-    def _count(self, played_s: float) -> None:
-        """What was said last held until now."""
-        since_s, self._counted_s = self._counted_s, max(self._counted_s, played_s)
-        said = None if self.last_tick is None else self.last_tick.feasibility
-        lasted_s = min(played_s, self._until_s) - since_s
-        if said is not None and said.feasible is False and lasted_s > 0:
-            self.infeasible_s += lasted_s
-            self.infeasible_message = said.message
+    def _count(self) -> None:
+        self.asked += 1
+        if self.last_tick is not None and self.last_tick.feasibility.feasible is False:
+            self.infeasible += 1
+            self.infeasible_message = self.last_tick.feasibility.message
