@@ -161,3 +161,25 @@ def test_a_mean_answer_does_not_always_prove_that_none_is_in_time(more: dict[str
     """Of a median, of what is met all the same, or where a batch tier's answers are among them."""
     s = answering(5000, 500.0, **more)
     assert within_limits(s, judge(s)).feasible is not False
+
+
+@pytest.mark.parametrize(("good", "feasible"), [(100, True), (60, False)])
+def test_what_is_measured_to_hold_is_not_called_unmeetable(good: int, feasible: bool) -> None:
+    """The model takes one sequence alone for too slow; gaps are in time all the same."""
+    decode = [(0.0, rows, 200 * rows, 0.0, 0.110) for rows in (1.0, 2.0)] * 30
+    slices = tuple(
+        window(
+            NOW - 5.0 * n - 5,
+            NOW - 5.0 * n,
+            steps={
+                StepClass.DECODE_ONLY: moments(*decode),
+                StepClass.MIXED: moments(*[(80.0, 1.0, 200.0, 0.0, 0.120)] * 20),
+            },
+            slo={slo_key(ITL, "ITL", 100): SloCounts(good, 100 - good)},
+        )
+        for n in reversed(range(12))
+    )
+    given, seen = auto(None, 100), fleet(slices=slices)
+    s = understand(given, seen, learned(given, seen, Memory(), NOW), NOW)
+    assert s.plant.decode_ms(1.0) > 100
+    assert (judge(s).feasible is not False) is feasible

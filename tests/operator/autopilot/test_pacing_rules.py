@@ -13,7 +13,8 @@ from paceline_operator.autopilot.decision import Reason, SetTunables, Tick
 from paceline_operator.autopilot.fleet import Tunables
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import Policy
-from tests.operator.autopilot.build import auto, fleet
+from paceline_operator.autopilot.window import StepClass
+from tests.operator.autopilot.build import auto, fleet, moments, window
 
 NOW = 1000.0
 CEILING = 2048
@@ -78,3 +79,24 @@ def test_no_move_loses_the_target() -> None:
     found = pushed(asked(policy, step_time_target_ms=90.0))
     assert found is not None
     assert (found.max_num_running_seqs, found.step_time_target_ms) == (32, 90.0)
+
+
+@pytest.mark.parametrize(
+    ("known_ms", "alone_ms", "target_ms"),
+    [(90.0, 99.0, 90.0), (90.0, 101.0, None), (None, 94.0, 90.0), (None, 96.0, None)],
+)
+def test_a_target_that_one_sequence_alone_misses_is_not_chased(
+    known_ms: float | None, alone_ms: float, target_ms: float | None
+) -> None:
+    """An engine would shorten prompts for it in vain; it is followed again once clearly met."""
+    decode = [(0.0, 1.0, 300.0, 0.0, alone_ms / 1e3)] * 100
+    slices = (window(steps={StepClass.DECODE_ONLY: moments(*decode)}),)
+    knobs = Tunables(
+        max_num_batched_tokens=CEILING, max_num_running_seqs=64, step_time_target_ms=known_ms
+    )
+    seen = fleet(desired_tunables=knobs, slices=slices)
+    tick = pilot.step(auto(is_paced=True), seen, Memory(margin=0.10), NOW)
+    found = pushed(tick) or knobs
+    assert found.step_time_target_ms == target_ms
+    if known_ms is not None and target_ms is None:
+        assert found.max_num_batched_tokens < CEILING

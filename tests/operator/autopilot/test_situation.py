@@ -8,12 +8,12 @@ import pytest
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
 from paceline_operator.autopilot.arbitration import Cause
 from paceline_operator.autopilot.feasibility import judge
-from paceline_operator.autopilot.fleet import DataClass, Tunables
+from paceline_operator.autopilot.fleet import DataClass, Tunables, classify
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.policy import Objective, Policy
 from paceline_operator.autopilot.replica_feedback import feedback
-from paceline_operator.autopilot.situation import Situation, classify, understand
+from paceline_operator.autopilot.situation import Situation, understand
 from paceline_operator.autopilot.window import SloCounts, StepClass, Window, slo_key
 from tests.operator.autopilot.build import ITL, auto, fleet, moments, pod, window
 
@@ -151,6 +151,12 @@ def test_a_budget_that_nobody_moves_is_what_replicas_are_sized_for(
     told = replace(knobs, step_time_target_ms=90.0)
     paced = understand(given, replace(free.fleet, desired_tunables=told), free.memory, 1000.0)
     assert paced.settled_budget == paced.cap
+    slow = replace(free.fleet, desired_tunables=replace(knobs, step_time_target_ms=45.0))
+    kept = understand(given, slow, free.memory, 1000.0)
+    assert kept.plant.full_ms(kept.settled_budget) == pytest.approx(45.0, rel=0.05)
+    none = replace(free.fleet, desired_tunables=replace(knobs, step_time_target_ms=0.9))
+    least = understand(given, none, free.memory, 1000.0)
+    assert least.settled_budget == least.coming_budget == 16 + 8
 
 
 @pytest.mark.parametrize(("created_s", "since_s"), [(970.0, 1000.0), (100.0, 940.0)])

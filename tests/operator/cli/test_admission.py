@@ -86,13 +86,13 @@ def test_what_is_rejected_is_refused(path: Path) -> None:
         ({**SIMULATED, "slos": [TTFT, {**TTFT, "metric": "ITL"}]},
          "spec.slos: first-token: duplicate value"),
         ({**SIMULATED, "freezeWindows": [{"name": "night", "start": "0 1 * * *"}]},
-         "spec.freezeWindows.0.start: say when it ends"),
+         "spec.freezeWindows[0].start: say when it ends"),
         ({"engine": {"batchTokens": {"max": 64}, **SIMULATED["engine"]}},
          "spec.engine.batchTokens.max: batchTokens.max must exceed maxNumSeqs"),
         ({**SIMULATED, "resources": {"request": {"cpu": 1}}},
          "spec.resources.request: there is no such field"),
         ({**SIMULATED, "slos": [{**TTFT, "targetMs": "1500"}]},
-         "spec.slos.0.targetMs: must be of type integer"),
+         "spec.slos[0].targetMs: must be of type integer"),
     ],
 )  # fmt: skip
 def test_it_is_told_with_its_path(spec: dict[str, Any], said: str) -> None:

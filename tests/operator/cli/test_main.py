@@ -77,7 +77,9 @@ def test_an_object_without_status_yet(fleets: FleetApi) -> None:
 def test_a_missing_object_is_one_line(fleets: FleetApi, command: str) -> None:
     done = run(fleets.server.kubeconfig, command, "absent")
     assert done.returncode == 1
-    assert done.stderr == "error: InferenceService 'absent' not found in namespace 'default'\n"
+    assert done.stderr == (
+        "error: InferenceService 'absent' not found in namespace 'default'; name another with -n\n"
+    )
 
 
 def test_a_user_without_rights_gets_one_line(fleets: FleetApi) -> None:

@@ -80,9 +80,14 @@ def test_the_items_of_a_list_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ({"slos": [{**SLO, "targetMs": "soon"}]}, "spec.slos.0.targetMs: Input should be a valid"),
-        ({"slos": [SLO, {"name": "b", "metric": "ITL"}]}, "spec.slos.1.targetMs: Field required"),
-        ({"slos": [{**SLO, "targetMS": 3}]}, "spec.slos.0.targetMS: there is no such field"),
+        ({"slos": [{**SLO, "targetMs": "soon"}]}, "spec.slos[0].targetMs: Input should be a valid"),
+        ({"slos": [SLO, {"name": "b", "metric": "ITL"}]}, "spec.slos[1].targetMs: is required"),
+        ({"slos": [{**SLO, "targetMS": 3}]}, "spec.slos[0].targetMS: there is no such field"),
+        (
+            {"slos": [{"name": "a", "metric": "ITL", "targetMS": 3}]},
+            "spec.slos[0].targetMS: there is no such field; did you mean targetMs?",
+        ),
+        ({"colour": "red"}, "spec.colour: there is no such field; correct or remove it"),
         ({"scaling": {"maxReplica": 3}}, "spec.scaling.maxReplica: there is no such field"),
         ({"engine": {"kvCache": {"size": 3}}}, "spec.engine.kvCache.size: there is no such field"),
         (
@@ -113,9 +118,9 @@ def test_the_items_of_a_list_are_read(tmp_path: Path) -> None:
         (fleet(replicas=0), "spec.replicas: with 0 replicas nothing is served"),
         (
             fleet(slos=[{**SLO, "windowSeconds": 301}]),
-            "spec.slos.0.windowSeconds: 301 must be from 1",
+            "spec.slos[0].windowSeconds: 301 must be from 1",
         ),
-        (fleet(slos=[{**SLO, "targetMs": "3"}]), "spec.slos.0.targetMs: must be of type integer"),
+        (fleet(slos=[{**SLO, "targetMs": "3"}]), "spec.slos[0].targetMs: must be of type integer"),
         (
             fleet(engine={"batchTokens": {"max": 128, "min": 256}}),
             "spec.engine.batchTokens.min: min must not exceed max",
@@ -150,7 +155,7 @@ def test_an_empty_field_is_left_out(tmp_path: Path, empty: dict[str, Any]) -> No
 def test_nulls_of_lists_and_templates_stay(tmp_path: Path) -> None:
     spec = fleet(template={"spec": {"hostname": None}})
     assert read_manifest(written(tmp_path, manifest(spec))).spec.template == spec["template"]
-    assert refused(written(tmp_path, manifest(fleet(slos=[None])))).startswith("spec.slos.0: ")
+    assert refused(written(tmp_path, manifest(fleet(slos=[None])))).startswith("spec.slos[0]: ")
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from paceline_operator.api.v1alpha1 import Mode, Pause, SloMetric
 from paceline_operator.autopilot import phrases
+from paceline_operator.autopilot.attainment import LEAST_SAMPLES, measure
 from paceline_operator.autopilot.capacity import alone_e2e_ms, alone_ttft_ms, around_ms
 from paceline_operator.autopilot.decision import Feasibility, Knob
-from paceline_operator.autopilot.situation import Situation
+from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.situation import RECENT_S, Situation
 
 
 def judge(s: Situation) -> Feasibility:
@@ -34,7 +36,7 @@ def within_limits(s: Situation, judged: Feasibility) -> Feasibility:
     problem = None if judged.feasible is False else _e2e_problem(s)
     if problem is not None:
         return Feasibility(feasible=False, message=problem)
-    if judged.feasible is not True or s.overload is None:
+    if judged.feasible is not True or s.overload is None or _all_hold(s):
         return judged
     barrier = _barrier(s)
     if barrier is None:
@@ -60,9 +62,20 @@ def _barrier(s: Situation) -> str | None:
     return None
 
 
+def _all_hold(s: Situation) -> bool:
+    """Whether every objective is measured to hold, whatever the model says of so much load."""
+    return all(_holds(s, each) for each in s.steering)
+
+
+def _holds(s: Situation, objective: Objective) -> bool:
+    """What is measured to hold can be met: the model is wrong then, and not the fleet."""
+    found = measure(objective, s.fleet.last(RECENT_S))
+    return found.met is True and found.samples >= LEAST_SAMPLES
+
+
 def _alone_problem(s: Situation) -> str | None:
     found = s.policy.of_metric(SloMetric.ITL, SloMetric.TPOT)
-    target = min((float(each.target_ms) for each in found), default=None)
+    target = min((float(each.target_ms) for each in found if not _holds(s, each)), default=None)
     alone_ms = s.plant.decode_ms(1.0)
     if target is None or alone_ms <= target:
         return None
@@ -91,7 +104,7 @@ def _floor_problem(s: Situation) -> str | None:
 
 def _ttft_problem(s: Situation) -> str | None:
     found = s.policy.of_metric(SloMetric.TTFT)
-    hopeless = [each for each in found if s.alone_ms(each) > each.target_ms]
+    hopeless = [each for each in found if s.alone_ms(each) > each.target_ms and not _holds(s, each)]
     if not hopeless:
         return None
     objective = min(hopeless, key=lambda each: each.target_ms)
@@ -102,7 +115,21 @@ def _ttft_problem(s: Situation) -> str | None:
         f"{phrases.ms(alone_ms)} on an idle replica: {tokens:.0f} tokens in steps of {budget} at "
         f"{phrases.ms(s.plant.full_ms(budget, 0.0))} each, and "
         f"{phrases.ms(around_ms(s.plant))} around them; "
-        f"the TTFT target is {phrases.ms(objective.target_ms)}. More replicas cannot help."
+        f"the TTFT target is {phrases.ms(objective.target_ms)}. {_ttft_remedy(s)}"
+    )
+
+
+def _ttft_remedy(s: Situation) -> str:
+    """What would help: longer steps, where the mode keeps them shorter than they could be."""
+    kept_ms, wished_ms = s.knobs.step_time_target_ms, s.step_time_target_ms
+    if s.policy.tuning_mode is Mode.AUTO or kept_ms is None:
+        return "More replicas cannot help."
+    if wished_ms is not None and wished_ms <= kept_ms:
+        return "More replicas cannot help."
+    wished = "none" if wished_ms is None else phrases.ms(wished_ms)
+    return (
+        f"Engines keep steps within {phrases.ms(kept_ms)}, {wished} is recommended: "
+        f"tuning is {s.policy.tuning_mode.value}."
     )
 
 
@@ -121,10 +148,7 @@ def _e2e_problem(s: Situation) -> str | None:
 def _summary(s: Situation) -> str:
     said = []
     if s.itl_target_ms is not None:
-        said.append(
-            f"steps of up to {s.cap_or_floor} tokens fit the ITL target of "
-            f"{phrases.ms(s.itl_target_ms)}"
-        )
+        said.append(_fitting_steps(s, s.itl_target_ms))
     if s.ttft_target_ms is not None:
         alone_ms = alone_ttft_ms(s.plant, s.terms(s.settled_budget))
         said.append(
@@ -132,3 +156,16 @@ def _summary(s: Situation) -> str:
             f"{phrases.ms(s.ttft_target_ms)}"
         )
     return ("By the model, " + ", and ".join(said) + ".") if said else ""
+
+
+def _fitting_steps(s: Situation, target_ms: float) -> str:
+    target = f"the ITL target of {phrases.ms(target_ms)}"
+    if s.cap is not None:
+        return f"steps of up to {s.cap} tokens fit {target}"
+    floor, rows = s.ladder().floor, s.plant.workload.rows_p95
+    takes = phrases.ms(s.plant.full_ms(floor))
+    return (
+        f"a step of the smallest budget of {floor} tokens takes {takes} "
+        f"beside {rows:.0f} sequences that decode, {target} leaves "
+        f"{phrases.ms((1 - s.margin) * target_ms)}"
+    )

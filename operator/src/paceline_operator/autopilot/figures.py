@@ -101,7 +101,7 @@ def of_replicas(s: Situation, found: Need | None, limits: Limits, memory: Memory
         **({} if found.hit_share is None else {"prefixHitShare": found.hit_share}),
         **({} if found.late_times is None else {"lateTimes": found.late_times}),
     }
-    return figures if found.capacity_rps is None else {**figures, **_capacity_terms(s)}
+    return {**figures, **_capacity_terms(s)} if s.plant.prefill.steps else figures
 
 
 def _bursts(memory: Memory) -> Inputs:
@@ -145,8 +145,8 @@ def _requests(s: Situation) -> Inputs:
 
 def _capacity_terms(s: Situation) -> Inputs:
     """What the capacity of one replica was computed under."""
-    budget = s.capacity_budget or 0
-    terms, (ttft_ms, itl_ms) = s.terms(budget), s.attainable
+    budget = s.capacity_budget
+    terms, (ttft_ms, itl_ms) = s.terms(budget or 0), s.attainable
     return {
         "capacityBudget": budget,
         "runningSeqs": terms.running_seqs,

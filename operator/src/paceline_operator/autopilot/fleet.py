@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from paceline_operator.autopilot.window import Window, spanning
 
+FRESH_SHARE = 0.5
+"""Share of the pods that must be measured lately to act on what they say."""
 LOST_AFTER_S = 300.0
 """How long a pod serves without telling anything before it is lost: as old as absent data."""
 
@@ -17,6 +20,15 @@ class DataClass(StrEnum):
     FRESH = "fresh"
     STALE = "stale"
     ABSENT = "absent"
+
+
+def classify(pods: Iterable[DataClass], share: float = FRESH_SHARE) -> DataClass:
+    """Fresh where at least `share` of the pods are, absent where none says anything."""
+    classes = list(pods)
+    fresh = sum(c is DataClass.FRESH for c in classes)
+    if not classes or all(c is DataClass.ABSENT for c in classes):
+        return DataClass.ABSENT
+    return DataClass.FRESH if fresh >= share * len(classes) else DataClass.STALE
 
 
 def is_lost(data: DataClass, ready_since_s: float | None, now_s: float) -> bool:
@@ -139,6 +151,15 @@ class PodObservation:
     def unready_from_s(self) -> float:
         """Since when one that is not ready has not been: one that was may be so again at once."""
         return max(self.created_s, self.unready_since_s or self.created_s)
+
+    def came_s(self, longest_s: float) -> float:
+        """When it has begun to serve; 0 where it was only unready, since that brings nothing new.
+
+        Args:
+            longest_s: How long one takes that is new.
+        """
+        ready_s = self.ready_since_s or 0.0
+        return ready_s if ready_s - self.created_s <= longest_s else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

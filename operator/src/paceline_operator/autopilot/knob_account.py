@@ -16,7 +16,6 @@ from paceline_operator.autopilot.decision import (
     Reason,
 )
 from paceline_operator.autopilot.itl_rules import CUT_COOLDOWN_S, SQUEEZE_LASTS_S
-from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.situation import Situation
 from paceline_operator.autopilot.trial_rules import FAILED_LASTS_S, LONGEST_S, failed
 from paceline_operator.autopilot.ttft_rules import (
@@ -30,22 +29,22 @@ JUDGED_AFTER_S = 30.0
 """A budget's effect shows within seconds; this long it takes to have steps enough."""
 
 
-def told(s: Situation, decision: Decision, memory: Memory) -> Decision:
+def told(s: Situation, decision: Decision, after: Situation) -> Decision:
     """The decision with its account.
 
     Args:
         s: Situation it was made in.
         decision: It.
-        memory: Memory after it.
+        after: Situation once it is done.
     """
     is_blind = not s.fleet.serving or not s.policy.steering
-    after, trial = replace(s, memory=memory), memory.trial
+    trial = after.memory.trial
     # What was considered and expected is by the figures that the decision was made from.
     s = replace(s, memory=replace(s.memory, trial=trial))
     return replace(
         decision,
         message=decision.message + _tried_beside(after, decision),
-        considered=() if is_blind else _considered(s, decision),
+        considered=() if is_blind else _considered(s, decision, after),
         next_steps=() if is_blind else _next_steps(after, decision),
         expected=_effect(s, decision) if decision.applied else None,
     )
@@ -63,13 +62,13 @@ def _who_tries(s: Situation) -> str:
     return f"One pod of {len(s.fleet.serving)} tries"
 
 
-def _considered(s: Situation, decision: Decision) -> tuple[Candidate, ...]:
+def _considered(s: Situation, decision: Decision, after: Situation) -> tuple[Candidate, ...]:
     if decision.knob is Knob.RUNNING_SEQS:
         return _considered_seqs(s, decision)
     if decision.knob is Knob.STEP_TIME:
-        return (_step_time(s, decision),)
+        return (_step_time(s, decision),) if s.step_time_target_ms is not None else ()
     now, ladder = s.knobs.max_num_batched_tokens, s.ladder()
-    chosen = _present(s, decision)
+    chosen = after.knobs.max_num_batched_tokens
     values = {now, chosen, s.cap_or_floor, ladder.next_up(now), ladder.next_up(s.cap_or_floor)}
     if decision.after is not None:
         values.add(decision.after)
@@ -79,15 +78,19 @@ def _considered(s: Situation, decision: Decision) -> tuple[Candidate, ...]:
 def _step_time(s: Situation, decision: Decision) -> Candidate:
     """The one step time that objective and margin leave, and what fits into it by the model."""
     value = (decision.after if decision.applied else decision.before) or 0
-    target_ms, cap = s.itl_target_ms or 0.0, s.cap_or_floor
+    target_ms, cap, rows = s.itl_target_ms or 0.0, s.cap_or_floor, s.plant.workload.rows_p95
+    if s.cap is not None:
+        fits = f"by the model a step of {cap} tokens fits beside {rows:.0f} sequences that decode"
+    else:
+        fits = (
+            f"by the model not even the smallest budget of {cap} tokens fits beside {rows:.0f} "
+            f"sequences that decode: {phrases.ms(s.plant.full_ms(cap))}"
+        )
     return Candidate(
         value=value,
         chosen=True,
         reason=decision.reason,
-        message=(
-            f"{s.memory.margin:.0%} of {phrases.ms(target_ms)} are kept free; by the model a step "
-            f"of {cap} tokens fits beside {s.plant.workload.rows_p95:.0f} sequences that decode"
-        ),
+        message=f"{s.memory.margin:.0%} of {phrases.ms(target_ms)} are kept free; {fits}",
         figures={"fullStepMs": s.plant.full_ms(cap), "budget": cap},
     )
 
@@ -144,7 +147,7 @@ def _next_steps(s: Situation, decision: Decision) -> tuple[NextStep, ...]:
     if s.step_time_target_ms is not None:
         squeeze, moves = _squeeze_ends(s), _step_time_moves(s)
         return moves if squeeze is None else (squeeze, *moves)
-    budget = _present(s, decision)
+    budget = s.knobs.max_num_batched_tokens
     upwards = _trial_ends(s, budget) or _raise(s, decision, budget)
     found = (_squeeze_ends(s), upwards, _cut(s, budget))
     return tuple(step for step in found if step is not None)
@@ -170,12 +173,6 @@ def _step_time_moves(s: Situation) -> tuple[NextStep, NextStep]:
             ),
         ),
     )
-
-
-def _present(s: Situation, decision: Decision) -> int:
-    """The budget of all pods after the decision; a trial leaves it."""
-    is_moved = decision.applied and decision.knob is Knob.BUDGET and s.memory.trial is None
-    return decision.after if is_moved and decision.after else s.knobs.max_num_batched_tokens
 
 
 def _trial_ends(s: Situation, budget: int) -> NextStep | None:

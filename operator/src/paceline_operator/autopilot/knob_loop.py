@@ -22,9 +22,17 @@ _FOR_A_WHILE = (Reason.FROZEN, Reason.BLAST_RADIUS)
 def run(s: Situation) -> Outcome:
     """One pass of the loop, accounted for."""
     made = _pass(s)
-    told = tuple(knob_account.told(s, each, made.memory) for each in made.decisions)
+    after = _after(s, made)
+    told = tuple(knob_account.told(s, each, after) for each in made.decisions)
     memory = replace(made.memory, blind_since_s=blind_since_s(s))
     return replace(made, decisions=told, memory=memory)
+
+
+def _after(s: Situation, made: Outcome) -> Situation:
+    """The situation once what was decided is done."""
+    knobs = next((a.tunables for a in made.actions if isinstance(a, SetTunables)), None)
+    fleet = s.fleet if knobs is None else replace(s.fleet, desired_tunables=knobs)
+    return replace(s, fleet=fleet, memory=made.memory)
 
 
 def _pass(s: Situation) -> Outcome:

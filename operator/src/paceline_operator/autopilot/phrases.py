@@ -20,7 +20,7 @@ def rps(value: float) -> str:
 def overload(offered: float, replicas: int, holds: float) -> str:
     """That more is asked for than any budget carries within the objectives."""
     return (
-        f"{rps(offered)} are offered, {replicas} x {rps(holds)} fit: no budget meets the "
+        f"{rps(offered)} came over two minutes, {replicas} x {rps(holds)} fit: no budget meets the "
         "objectives, only replicas help"
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil
 
 from paceline_operator.autopilot import fit
 from paceline_operator.autopilot.fit import Estimate
+from paceline_operator.autopilot.ladder import Ladder
 from paceline_operator.autopilot.law import StepLoad
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.prior import Prior
@@ -84,6 +86,20 @@ class Plant:
         prefill = budget - decoding
         resident = work.kv_p95 if rows is None else rows * self.kv_per_row
         return prefill, decoding, resident, prefill * (work.context or work.prompt_mean / 2)
+
+
+def paced_budget(plant: Plant, step_ms: float, ladder: Ladder) -> int:
+    """Tokens that engines put into steps of that length, so much of a prompt in each at least.
+
+    Args:
+        plant: The model.
+        step_ms: Step time that they keep by themselves.
+        ladder: Whose step is the least of a prompt, and whose ceiling bounds the budget.
+    """
+    low = replace(ladder, floor=min(ladder.step, ladder.ceiling))
+    least = ceil(plant.workload.rows_p95) + ladder.step
+    fitting = low.largest(lambda budget: plant.full_ms(budget) <= step_ms)
+    return min(ladder.ceiling, max(least, fitting or 0))
 
 
 def build_plant(memory: Memory, prior: Prior, workload: Workload) -> Plant:

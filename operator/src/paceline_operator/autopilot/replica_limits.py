@@ -147,10 +147,10 @@ def condition(s: Situation, found: Limits, wish: tuple[int, int] | None) -> Scal
         or _by_manual_floor(s, found)
         or _by_freeze(s, found, wish)
         or _by_allowance(s, found, wish)
+        or _by_mode(s, found, wish)
         or _by_maximum(found, wish)
         or _by_stuck_pods(s)
         or _by_lost_pods(s, found, wish)
-        or _by_mode(s, wish)
         or _by_pause(s, found, wish)
         or _by_schedule(s, found, wish)
     )
@@ -201,7 +201,7 @@ def _by_lost_pods(s: Situation, found: Limits, wish: tuple[int, int] | None) -> 
     return unseen.limit(s) if s.policy.scaling_mode is Mode.AUTO else None
 
 
-def _by_mode(s: Situation, wish: tuple[int, int] | None) -> ScalingLimit | None:
+def _by_mode(s: Situation, found: Limits, wish: tuple[int, int] | None) -> ScalingLimit | None:
     """Where the user keeps the autopilot from ordering what demand asks for."""
     reasons = {Mode.OFF: Reason.MODE_OFF, Mode.RECOMMEND: Reason.RECOMMEND_ONLY}
     reason = reasons.get(s.policy.scaling_mode)
@@ -209,7 +209,9 @@ def _by_mode(s: Situation, wish: tuple[int, int] | None) -> ScalingLimit | None:
         return None
     asked, mode = phrases.counted(wish[0], "replica"), s.policy.scaling_mode.value
     who = phrases.lowered(is_lowered=s.policy.scaling_lowered)
-    text = f"Demand asks for {asked}, but the scaling mode is {mode}{who}."
+    most = found.upper if found.upper is not None and wish[0] > found.upper else None
+    also = "" if most is None else f", and maxReplicas is {most}"
+    text = f"Demand asks for {asked}, but the scaling mode is {mode}{who}{also}."
     return ScalingLimit(reason=reason, message=text)
 
 

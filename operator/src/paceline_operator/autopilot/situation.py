@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
 from paceline_operator.autopilot import cold_starts
 from paceline_operator.autopilot.arbitration import Cause, Stance, stance
-from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, measure
+from paceline_operator.autopilot.attainment import ENOUGH_SAMPLES, LEAST_SAMPLES, measure
 from paceline_operator.autopilot.capacity import (
     Bound,
     Terms,
@@ -19,12 +18,18 @@ from paceline_operator.autopilot.capacity import (
     capacity_rps,
 )
 from paceline_operator.autopilot.demand import Demand, Past, forecast
-from paceline_operator.autopilot.fleet import DataClass, FleetObservation, PodObservation, Tunables
+from paceline_operator.autopilot.fleet import (
+    DataClass,
+    FleetObservation,
+    PodObservation,
+    Tunables,
+    classify,
+)
 from paceline_operator.autopilot.ladder import Ladder
 from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.objectives import TAIL, binding_share, is_missed, strictest_ms
 from paceline_operator.autopilot.pace import sick
-from paceline_operator.autopilot.plant import USABLE_SD, Plant, build_plant
+from paceline_operator.autopilot.plant import USABLE_SD, Plant, build_plant, paced_budget
 from paceline_operator.autopilot.policy import Objective, Policy, budget_floor, initial_tunables
 from paceline_operator.autopilot.prior import prior_of
 from paceline_operator.autopilot.waiting import Waiting, waiting
@@ -38,9 +43,10 @@ OVERLOAD_S = 120.0
 RELIABLE_SD = 0.25
 BACK_OFF = 0.8
 RAISE_FACTOR = 1.25
+CLEARLY_MET = 0.95
+"""Share of an ITL target below which decoding alone counts as fast enough again."""
 QUEUED_SHARE = 0.5
 """Of the TTFT target: prompts that wait longer are no chance of a steady load."""
-_FRESH_SHARE = 0.5
 _Z95 = 1.645
 
 
@@ -151,11 +157,18 @@ class Situation:
         """Step time that engines are to keep by themselves; None where the budget does it.
 
         They leave room for the spread of single steps, so only what was learned is taken off.
+        A target that decoding alone misses is not chased: prompts would pay for it in vain.
         """
         target_ms = self.itl_target_ms
-        if target_ms is None or not self.policy.is_paced:
+        if target_ms is None or not self.policy.is_paced or self._is_hopeless(target_ms):
             return None
         return round((1 - self.memory.margin) * target_ms, 1)
+
+    def _is_hopeless(self, itl_ms: float) -> bool:
+        """Whether one sequence alone is known to miss a target, clearly met where it was before."""
+        plant, was = self.plant, self.knobs.step_time_target_ms is None
+        known = plant.decode.steps >= LEAST_SAMPLES and plant.decode_trusted_at(1.0)
+        return known and plant.decode_ms(1.0) > (CLEARLY_MET * itl_ms if was else itl_ms)
 
     @property
     def is_paced(self) -> bool:
@@ -191,13 +204,15 @@ class Situation:
     def settled_budget(self) -> int:
         """Where the budget ends up: the cap; where no budget fits, the one that is.
 
-        Where nobody moves it, it stays, and so does whether engines pace themselves.
+        Where nobody moves it, it stays, and so does the step time that engines keep.
         """
+        now, kept_ms = self.knobs.max_num_batched_tokens, self.knobs.step_time_target_ms
+        if self.policy.tuning_mode is not Mode.AUTO:
+            kept = None if kept_ms is None else paced_budget(self.plant, kept_ms, self.ladder())
+            return now if kept is None else min(self.cap_or_floor, kept)
         if self.is_paced:
             return self.cap_or_floor
-        if self.policy.tuning_mode is not Mode.AUTO:
-            return self.knobs.max_num_batched_tokens
-        return self.knobs.max_num_batched_tokens if self.cap is None else self.cap
+        return now if self.cap is None else self.cap
 
     @cached_property
     def model_trusted(self) -> bool:
@@ -243,7 +258,7 @@ class Situation:
 
     def capacity_since_s(self, longest_s: float) -> float:
         """Since when the fleet serves as it does now, `longest_s` before now at the earliest."""
-        came_s = (_came_s(pod, 2 * self.cold_start_s) for pod in self.fleet.serving)
+        came_s = (pod.came_s(2 * self.cold_start_s) for pod in self.fleet.serving)
         return max([self._newest_s - longest_s, *(each + SETTLE_S for each in came_s)])
 
     @property
@@ -418,7 +433,7 @@ class Situation:
         """Budget the knob loop will have reached when a replica ordered now serves."""
         now = self.knobs.max_num_batched_tokens
         if self.policy.tuning_mode is not Mode.AUTO:
-            return now
+            return min(now, self.settled_budget)
         moves = 1 + int(self.cold_start_s // REPLICA_EVERY_S)
         reachable = now * RAISE_FACTOR ** min(moves, 20)
         return self.ladder().down(min(self.settled_budget, reachable))
@@ -481,18 +496,3 @@ def _is_queued(s: Situation) -> bool:
         return False
     tokens_per_s = steps.of("p") / steps.of("t") * len(s.fleet.serving)
     return 1e3 * s.waiting.tokens > QUEUED_SHARE * target_ms * tokens_per_s
-
-
-def _came_s(pod: PodObservation, longest_s: float) -> float:
-    """When a pod has begun to serve; 0 where it was only unready, since that brings nothing new."""
-    ready_s = pod.ready_since_s or 0.0
-    return ready_s if ready_s - pod.created_s <= longest_s else 0.0
-
-
-def classify(pods: Iterable[DataClass], share: float = _FRESH_SHARE) -> DataClass:
-    """Fresh where at least `share` of the pods are, absent where none says anything."""
-    classes = list(pods)
-    fresh = sum(c is DataClass.FRESH for c in classes)
-    if not classes or all(c is DataClass.ABSENT for c in classes):
-        return DataClass.ABSENT
-    return DataClass.FRESH if fresh >= share * len(classes) else DataClass.STALE

@@ -92,6 +92,9 @@ def _no_room(s: Situation, why: str) -> Move | None:
         return hold(s, Reason.AT_CEILING, f"{why} The budget is at its ceiling of {now}.")
     if cap < now and not s.model_trusted:
         return hold(s, Reason.MODEL_LEARNING, f"{why} The step-time model is still learning.")
+    if s.cap is None and s.model_trusted and now <= ladder.floor:
+        text = f"{why} The smallest budget of {now} takes {step_text(s, now)} beside what decodes."
+        return hold(s, Reason.AT_FLOOR, text)
     if cap - now < max(ladder.step, DEAD_BAND * now) and cap < ladder.ceiling:
         text = f"{why} The budget of {now} already is what the ITL target allows."
         return hold(s, Reason.AT_MODEL_CAP, text)

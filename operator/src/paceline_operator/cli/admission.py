@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from paceline_operator.api.base import FREE
@@ -14,6 +15,8 @@ from paceline_operator.cli.admission_rules import RULES
 
 _KEYS = "x-kubernetes-list-map-keys"
 _EITHER = "x-kubernetes-int-or-string"
+ALIKE = 0.75
+"""Similarity from which a field is taken for another one, misspelt."""
 _OPENED = {"properties", "items", "additionalProperties"}
 """What describes the inside of a value."""
 _CLASSES: Mapping[str, type] = {
@@ -52,6 +55,17 @@ def _pruned(node: Schema, value: Any) -> Any:
     }
 
 
+def wrong_field(document: Mapping[str, Any]) -> str | None:
+    """The first field that is not there, or is missing; None where the names are right.
+
+    Args:
+        document: Name and spec, whatever else the object has.
+    """
+    schema = object_schema()
+    schema["properties"].pop("status")
+    return _wrong_name(schema, document, "")
+
+
 def refusal(document: Mapping[str, Any]) -> str | None:
     """The first thing that would be refused, led by its path; None where it would be taken.
 
@@ -62,7 +76,11 @@ def refusal(document: Mapping[str, Any]) -> str | None:
     """
     schema = object_schema()
     schema["properties"].pop("status")
-    return _wrong_shape(schema, document, "") or _broken(schema, _stored(schema, document), "")
+    return (
+        _wrong_name(schema, document, "")
+        or _wrong_shape(schema, document, "")
+        or _broken(schema, _stored(schema, document), "")
+    )
 
 
 def _wrong_shape(node: Schema, value: Any, path: str) -> str | None:
@@ -73,15 +91,41 @@ def _wrong_shape(node: Schema, value: Any, path: str) -> str | None:
     if not _is_of(wanted, value):
         return f"{path}: must be of type {wanted}{_remedy(wanted, value)}"
     if wanted == "integer" and not _is_in_range(node, value):
-        return f"{path}: {value} must be from {node.get('minimum')} to {node.get('maximum')}"
-    if wanted == "object" and _is_closed(node):
-        unknown = next((key for key in value if key not in node["properties"]), None)
-        if unknown is not None:
-            return f"{_under(path, unknown)}: there is no such field; correct or remove it"
+        return f"{path}: {value} must be {_range(node)}"
     found = (
         _wrong_shape(child, inner, where) for child, inner, where in _inside(node, value, path)
     )
     return next((each for each in found if each is not None), None)
+
+
+def _wrong_name(node: Schema, value: Any, path: str) -> str | None:
+    if isinstance(value, dict) and (found := _wrong_fields(node, value, path)) is not None:
+        return found
+    inside = (_wrong_name(*each) for each in _inside(node, value, path))
+    return next((each for each in inside if each is not None), None)
+
+
+def _wrong_fields(node: Schema, value: Mapping[str, Any], path: str) -> str | None:
+    """A field that is not there, which hides the one that is missing for it, or one that is."""
+    if _is_closed(node):
+        unknown = next((key for key in value if key not in node["properties"]), None)
+        if unknown is not None:
+            return f"{_under(path, unknown)}: there is no such field{_meant(node, unknown)}"
+    missing = next((key for key in node.get("required", ()) if value.get(key) is None), None)
+    return None if missing is None else f"{_under(path, missing)}: is required"
+
+
+def _meant(node: Schema, unknown: Any) -> str:
+    by_lower = {key.lower(): key for key in node["properties"]}
+    close = get_close_matches(str(unknown).lower(), by_lower, n=1, cutoff=ALIKE)
+    return f"; did you mean {by_lower[close[0]]}?" if close else "; correct or remove it"
+
+
+def _range(node: Schema) -> str:
+    least, most = node.get("minimum"), node.get("maximum")
+    if least is None or most is None:
+        return f"at most {most}" if least is None else f"at least {least}"
+    return f"from {least} to {most}"
 
 
 def _remedy(wanted: str, value: Any) -> str:
@@ -156,7 +200,7 @@ def _double(node: Schema, value: Any, path: str) -> str | None:
 def _inside(node: Schema, value: Any, path: str) -> Iterator[tuple[Schema, Any, str]]:
     """Schema, value and path of all that is described inside."""
     if isinstance(value, list) and "items" in node:
-        yield from ((node["items"], each, f"{path}.{n}") for n, each in enumerate(value))
+        yield from ((node["items"], each, f"{path}[{n}]") for n, each in enumerate(value))
     elif isinstance(value, dict):
         rest = node.get("additionalProperties")
         for key, each in value.items():

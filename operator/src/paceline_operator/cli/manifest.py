@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from paceline_operator.api.choice import Mode
 from paceline_operator.api.v1alpha1 import API_VERSION, KIND, InferenceServiceSpec
-from paceline_operator.cli.admission import refusal, without_nulls
+from paceline_operator.cli.admission import refusal, without_nulls, wrong_field
 from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.object_name import check_namespace
 from paceline_operator.domain import arguments, calendar, model_source, overlay
@@ -86,7 +86,8 @@ def read_spec(given: Any, where: str) -> InferenceServiceSpec:
         return InferenceServiceSpec.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(("spec", *(str(part) for part in first["loc"])))
+        place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"])
+        place = f"spec{place}"
         raise CliError(f"{where}: {place}: {first['msg']}{_yaml_hint(first)}") from error
 
 
@@ -140,6 +141,9 @@ def _checked(document: Mapping[str, Any], where: str) -> InferenceServiceSpec:
     given = {**document, "spec": document.get("spec") or {}}
     given.pop("status", None)
     given = without_nulls(given)
+    misnamed = wrong_field(given)
+    if misnamed is not None:
+        raise CliError(f"{where}: {misnamed}")
     spec = read_spec(given["spec"], where)
     wrong = refusal(given) or _stalls(spec)
     if wrong is not None:

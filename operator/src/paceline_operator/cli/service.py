@@ -122,7 +122,9 @@ def _told(error: KubeError) -> str:
 
 def _missing(name: str, namespace: str, said: str) -> str:
     if f'"{name}"' in said:  # of a kind that it does not know, a server names no object
-        return f"InferenceService {name!r} not found in namespace {namespace!r}"
+        return (
+            f"InferenceService {name!r} not found in namespace {namespace!r}; name another with -n"
+        )
     return (
         "this cluster knows no InferenceService: install Paceline first "
         "(helm install paceline charts/paceline)"

@@ -9,9 +9,8 @@ from typing import Any
 from paceline_operator.api.conditions import ConditionType, find_condition
 from paceline_operator.api.status import MAX_DECISIONS, InferenceServiceStatus
 from paceline_operator.autopilot.decision import Decision, Feasibility, Tick
-from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.fleet import DataClass, classify
 from paceline_operator.autopilot.memory import dump_memory
-from paceline_operator.autopilot.situation import classify
 from paceline_operator.domain import (
     blast_radius,
     contest,
