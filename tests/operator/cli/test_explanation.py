@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from paceline_operator.api.conditions import ConditionType
 from paceline_operator.cli.explanation import explain
-from tests.operator.cli.sample import LOWERED, NOW, STATUS, service
+from tests.operator.cli.sample import LOWERED, NOW, SPEC, STATUS, service
 
 
 def test_it_says_what_was_measured() -> None:
@@ -218,3 +218,18 @@ def test_it_says_that_one_pod_of_the_fleet_tries_another_budget() -> None:
     tried = {**STATUS, "memory": {"trial": {"uid": "u", "budget": 128, "probes": False}}}
     assert explain(service(tried), NOW).summary.endswith("One pod of 2 is trying a budget of 128.")
     assert "trying" not in explain(service({**STATUS, "memory": {"trial": None}}), NOW).summary
+
+
+def test_a_least_budget_that_engines_do_not_take_is_said() -> None:
+    spec = {**SPEC, "engine": {**SPEC["engine"], "batchTokens": {"min": 64, "max": 1024}}}
+    knob = {**LOWERED, "inputs": {"budgetFloor": 80, "runningSeqs": 64}}
+    said = "batchTokens.min is 64: with up to 64 sequences at once engines take no budget below 80."
+    asked = replace(service({**STATUS, "knobs": [knob]}), spec=spec)
+    assert said in explain(asked, NOW).binding
+    assert said not in explain(service({**STATUS, "knobs": [knob]}), NOW).binding
+
+
+def test_where_nothing_binds_it_says_so() -> None:
+    assert explain(service({"observedGeneration": 1}), NOW).binding == (
+        "Nothing: no limit, and no condition that is out of order.",
+    )

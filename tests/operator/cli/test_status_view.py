@@ -113,3 +113,18 @@ def test_square_brackets_of_a_message_stay() -> None:
         ]
     }
     assert said in " ".join(shown(status).split())
+
+
+@pytest.mark.parametrize(
+    ("knob", "before", "after", "said"),
+    [
+        ("stepTime", 1, 238, "Step time: 1 ms -> 238 ms is recommended, not done."),
+        ("stepTime", 90, 0, "Step time: 90 ms -> none is recommended, not done."),
+        ("replicas", 2, 4, "Replicas: 2 -> 4 is recommended, not done."),
+    ],
+)
+def test_what_is_only_recommended_is_shown(knob: str, before: int, after: int, said: str) -> None:
+    decision = {**STATUS["decisions"][0], "knob": knob, "before": before, "after": after}
+    wished = {**decision, "guard": "RecommendOnly"}
+    assert said in shown({**STATUS, "knobs": [wished]})
+    assert "recommended" not in shown({**STATUS, "knobs": [{**wished, "guard": "AtFloor"}]})

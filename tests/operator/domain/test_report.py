@@ -330,6 +330,15 @@ def test_a_miss_ahead_of_its_minute_takes_the_next_one() -> None:
     assert not worth_writing(good, bad, -1.0)
 
 
+def test_another_live_knob_to_tell_of_does_not_wait_for_the_minute() -> None:
+    """After a change to one budget for all steps, `explain` told of a step time of 0 ms."""
+    paced = made(tick=tick(replace(HOLD, knob=Knob.STEP_TIME)))
+    told = made(paced, tick=tick(HOLD))
+    assert [each.knob for each in told.knobs] == ["budget"]
+    assert worth_writing(paced, told, 10.0)
+    assert not worth_writing(told, made(told, tick=tick(HOLD)), 10.0)
+
+
 CHANGES: list[tuple[str, dict[str, Any], float, bool]] = [
     ("nothing", {}, 1e9, False),
     ("attainment inside the dead-band", {"tick": tick(attainment=0.982)}, 60.0, False),

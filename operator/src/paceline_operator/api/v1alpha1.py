@@ -161,8 +161,9 @@ class DeviceSpec(Model):
 
     type: DeviceType = DeviceType.AUTO
     """Where the forward pass runs. Auto (default): the best the engine has: in this version a CPU.
-    CUDA: for engine images of later versions; those of this one end at start. Simulated: a real
-    server, scheduler and KV cache around a step-time law; answers are noise."""
+    CUDA: for engine images of later versions; pods ask for a GPU, are Unschedulable where no node
+    has one, and those of this version end at start. Simulated: a real server, scheduler and KV
+    cache around a step-time law; answers are noise."""
     profile: Name | None = None
     """Named step-time law of the simulated device, such as llama-3-8b-a100."""
     load_seconds: Annotated[int, Field(ge=0, le=3600)] | None = None

@@ -191,4 +191,19 @@ def _binding(service: Service, now: datetime) -> tuple[str, ...]:
         if found is not None and found.status not in quiet:
             said.append(f"{kind} is {found.status} ({found.reason}): {found.message}")
     said += [*status_view.calendar(status), *status_view.modes(status)]
-    return tuple(said) or ("Nothing yet.",)
+    said += _floor(service)
+    return tuple(said) or ("Nothing: no limit, and no condition that is out of order.",)
+
+
+def _floor(service: Service) -> list[str]:
+    """That the least budget asked for is none that engines take."""
+    asked = service.spec.get("engine", {}).get("batchTokens", {}).get("min")
+    for knob in service.status.knobs:
+        found = wording.figures(knob.inputs)
+        floor, seqs = found.get("budgetFloor"), found.get("runningSeqs")
+        if floor is not None and seqs is not None and isinstance(asked, int) and asked < floor:
+            return [
+                f"batchTokens.min is {asked}: with up to {seqs:.0f} sequences at once engines take "
+                f"no budget below {floor:.0f}."
+            ]
+    return []

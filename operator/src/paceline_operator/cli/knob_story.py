@@ -34,10 +34,22 @@ class KnobStory:
 
     def text(self) -> str:
         """With the knob's name above."""
-        lines = [TITLES.get(self.knob, self.knob), f"  {self.decided}"]
+        lines = [title(self.knob), f"  {self.decided}"]
         lines += [f"  {said}" for said in self.considered]
         lines += [f"  Next: {said}" for said in self.next]
         return "\n".join(lines)
+
+
+def title(knob: str) -> str:
+    """The knob's name in words."""
+    return TITLES.get(knob, knob)
+
+
+def valued(knob: str, value: int | None) -> str:
+    """A value with the knob's unit; of a step time, 0 is none."""
+    if value is None or (knob == "stepTime" and value == 0):
+        return "none"
+    return f"{value}{_UNITS.get(knob, '')}"
 
 
 def story(decision: ExplainedDecision, now: datetime) -> KnobStory:

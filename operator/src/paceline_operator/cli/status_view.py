@@ -11,9 +11,11 @@ from rich.text import Text
 from paceline_operator.api.choice import SloVerdict
 from paceline_operator.api.status import Condition, InferenceServiceStatus
 from paceline_operator.cli import wording
+from paceline_operator.cli.knob_story import title, valued
 from paceline_operator.cli.plain_text import one_line
 from paceline_operator.cli.service import Service
 
+RECOMMEND_ONLY = "RecommendOnly"
 _SHOWN = (
     *("Ready", "Reconciling", "SLOMet", "SLOFeasible"),
     *("MetricsFresh", "ScalingLimited", "Conflict", "Stalled"),
@@ -33,7 +35,8 @@ def render(service: Service, now: datetime) -> RenderableType:
         open_ = ((slo.name, wording.edges(slo)) for slo in service.status.slos)
         parts.extend(Text(f"{name}: {text}.") for name, text in open_ if text)
     parts.append(_knobs(service.status))
-    parts.extend(Text(said) for said in (*calendar(service.status), *modes(service.status)))
+    told = (*calendar(service.status), *modes(service.status), *recommended(service.status))
+    parts.extend(Text(said) for said in told)
     parts.append(_conditions(service.status))
     parts.append(_last(service.status, now))
     return Group(*parts)
@@ -78,6 +81,17 @@ def modes(status: InferenceServiceStatus) -> tuple[str, ...]:
     both = {"tuning": found.tuning.value, "scaling": found.scaling.value}
     said = " and ".join(f"{name} is {both[name]}" for name in found.lowered if name in both)
     return (f"The installation allows no more (maxMode): {said}.",)
+
+
+def recommended(status: InferenceServiceStatus) -> tuple[str, ...]:
+    """Which knobs another value is recommended for that the mode does not let be set."""
+    wished = (each for each in status.knobs if each.guard == RECOMMEND_ONLY)
+    return tuple(
+        f"{title(each.knob)}: {valued(each.knob, each.before)} -> "
+        f"{valued(each.knob, each.after)} is recommended, not done."
+        for each in wished
+        if each.before != each.after
+    )
 
 
 def _table(*columns: str) -> Table:

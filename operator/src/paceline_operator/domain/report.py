@@ -333,7 +333,14 @@ def counted_at_s(
 
 def _is_changed(before: InferenceServiceStatus, after: InferenceServiceStatus) -> bool:
     """Whether more than measurements differs."""
-    return _facts(before) != _facts(_as_known(before, after))
+    is_changed = _facts(before) != _facts(_as_known(before, after))
+    return is_changed or _tells_of_another_knob(before, after)
+
+
+def _tells_of_another_knob(before: InferenceServiceStatus, after: InferenceServiceStatus) -> bool:
+    """Whether another live knob is the one to tell of: what is said of the old one is over."""
+    known, now = ({each.knob for each in found.knobs} for found in (before, after))
+    return bool(known) and known != now
 
 
 def _as_known(
