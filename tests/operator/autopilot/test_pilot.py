@@ -455,12 +455,16 @@ def test_a_pod_no_node_takes_is_a_limit_at_once_in_the_words_of_the_scheduler(
     ("mode", "reason"),
     [(Mode.OFF, Reason.MODE_OFF), (Mode.RECOMMEND, Reason.RECOMMEND_ONLY), (Mode.AUTO, None)],
 )
+@pytest.mark.parametrize("most", [20, 2])
 def test_a_mode_that_keeps_replicas_from_coming_is_a_limit(
-    mode: Mode, reason: Reason | None
+    mode: Mode, reason: Reason | None, most: int
 ) -> None:
-    given_policy = auto(tuning_mode=Mode.OFF, scaling_mode=mode, max_replicas=20)
+    """To raise the maximum, too, would move nothing there."""
+    reason = Reason.AT_MAXIMUM if mode is Mode.AUTO and most == 2 else reason
+    given_policy = auto(tuning_mode=Mode.OFF, scaling_mode=mode, max_replicas=most)
     found = pilot.step(given_policy, late_first_tokens(), rested(), NOW).scaling_limit
     assert (None if found is None else found.reason) is reason
+    assert ("and maxReplicas is 2" in str(found)) is (mode is not Mode.AUTO and most == 2)
 
 
 def test_recommend_shows_the_move_and_does_not_make_it() -> None:

@@ -12,7 +12,7 @@ from paceline_operator.autopilot.decision import Decision, Reason
 from paceline_operator.autopilot.memory import Bursts, Recommendation, Regret
 from paceline_operator.autopilot.regret import REMEMBERED_S, TURN_S
 from paceline_operator.autopilot.replica_loop import run
-from paceline_operator.autopilot.situation import Situation
+from paceline_operator.autopilot.situation import Situation, understand
 from tests.operator.autopilot.test_capacity_evidence import (
     NOW,
     capacity_rps,
@@ -191,3 +191,17 @@ def test_it_is_not_made_again_at_about_that_load(less: float, since_s: float, af
     if after == 2:
         assert found.reason is Reason.DOWN_WINDOW
         assert "so few were too few at such a load lately" in found.message
+
+
+def test_an_idle_fleet_still_tells_what_is_known_of_its_engines() -> None:
+    """`what-if` plays with the KV capacity that the live fleet had, asked or not."""
+    busy = loaded(0.4, 1.0)
+    pods = tuple(replace(each, kv_capacity_tokens=11_648) for each in busy.fleet.pods)
+    seen = replace(busy.fleet, pods=pods, slices=())
+    found = decided(understand(busy.policy, seen, busy.memory, NOW))
+    assert found.reason is Reason.NO_TRAFFIC
+    known = decided(busy).inputs
+    assert found.inputs["kvCapacityTokens"] == 11_648
+    assert found.inputs.get("capacityRps") is None
+    for name in ("prefillBaseMs", "prefillPerPromptTokenMs", "decodeBaseMs"):
+        assert found.inputs[name] == known[name]

@@ -52,3 +52,17 @@ def test_under_overload_a_budget_that_itl_refused_is_not_tried_again(
 
 def test_demand_that_fits_is_no_overload() -> None:
     assert situation(5.0, Memory()).overload is None
+
+
+def test_the_smallest_budget_that_is_too_long_is_the_floor_and_no_cap() -> None:
+    s = situation(400.0, Memory())
+    least = s.ladder().floor
+    knobs = replace(KNOBS, max_num_batched_tokens=least)
+    given = auto(1000, 20)
+    fleet = replace(s.fleet, desired_tunables=knobs)
+    s = understand(given, fleet, learned(given, fleet, Memory(), NOW), NOW)
+    assert s.cap is None
+    move = raise_budget(s)
+    assert move is not None
+    assert (move.reason, move.after) == (Reason.AT_FLOOR, least)
+    assert f"The smallest budget of {least} takes" in move.message
