@@ -198,8 +198,9 @@ def test_an_idle_fleet_still_tells_what_is_known_of_its_engines() -> None:
     busy = loaded(0.4, 1.0)
     pods = tuple(replace(each, kv_capacity_tokens=11_648) for each in busy.fleet.pods)
     seen = replace(busy.fleet, pods=pods, slices=())
-    found = decided(understand(busy.policy, seen, busy.memory, NOW))
-    assert found.reason is Reason.NO_TRAFFIC
+    idle = understand(busy.policy, seen, busy.memory, NOW)
+    assert not idle.has_traffic
+    found = decided(idle)
     known = decided(busy).inputs
     assert found.inputs["kvCapacityTokens"] == 11_648
     assert found.inputs.get("capacityRps") is None

@@ -88,20 +88,23 @@ def of_replicas(s: Situation, found: Need | None, limits: Limits, memory: Memory
     }
     if found is None:
         return figures
-    figures |= {
-        "capacityRps": found.capacity_rps,
-        "modelReplicaRps": found.model_rps,
-        "servingReplicaRps": s.capacity[0] if s.capacity else None,
-        "provenReplicaRps": carried_rps(s),
-        "capacityBound": found.bound.value if found.bound else None,
-        "backlogRps": backlog_rps(s),
-        "neededReplicas": found.wanted,
-        "uncorrectedReplicas": found.uncorrected,
-        "keptReplicas": found.keep,
-        **({} if found.hit_share is None else {"prefixHitShare": found.hit_share}),
-        **({} if found.late_times is None else {"lateTimes": found.late_times}),
-    }
-    return {**figures, **_capacity_terms(s)} if s.plant.prefill.steps else figures
+    return (
+        figures
+        | _capacity_terms(s)
+        | {
+            "capacityRps": found.capacity_rps,
+            "modelReplicaRps": found.model_rps,
+            "servingReplicaRps": s.capacity[0] if s.capacity else None,
+            "provenReplicaRps": carried_rps(s),
+            "capacityBound": found.bound.value if found.bound else None,
+            "backlogRps": backlog_rps(s),
+            "neededReplicas": found.wanted,
+            "uncorrectedReplicas": found.uncorrected,
+            "keptReplicas": found.keep,
+            **({} if found.hit_share is None else {"prefixHitShare": found.hit_share}),
+            **({} if found.late_times is None else {"lateTimes": found.late_times}),
+        }
+    )
 
 
 def _bursts(memory: Memory) -> Inputs:
