@@ -182,4 +182,6 @@ def test_what_is_measured_to_hold_is_not_called_unmeetable(good: int, feasible: 
     given, seen = auto(None, 100), fleet(slices=slices)
     s = understand(given, seen, learned(given, seen, Memory(), NOW), NOW)
     assert s.plant.decode_ms(1.0) > 100
-    assert (judge(s).feasible is not False) is feasible
+    found = judge(s)
+    assert (found.feasible is not False) is feasible
+    assert ("holds all the same" in found.message) is (found.feasible is True)

@@ -147,10 +147,10 @@ def condition(s: Situation, found: Limits, wish: tuple[int, int] | None) -> Scal
         or _by_manual_floor(s, found)
         or _by_freeze(s, found, wish)
         or _by_allowance(s, found, wish)
-        or _by_mode(s, found, wish)
-        or _by_maximum(found, wish)
+        or _by_maximum(s, found, wish)
         or _by_stuck_pods(s)
         or _by_lost_pods(s, found, wish)
+        or _by_mode(s, found, wish)
         or _by_pause(s, found, wish)
         or _by_schedule(s, found, wish)
     )
@@ -176,8 +176,11 @@ def _by_manual_floor(s: Situation, found: Limits) -> ScalingLimit | None:
     return ScalingLimit(reason=Reason.MANUAL_FLOOR, message=text, expires_s=found.expires_s)
 
 
-def _by_maximum(found: Limits, wish: tuple[int, int] | None) -> ScalingLimit | None:
+def _by_maximum(s: Situation, found: Limits, wish: tuple[int, int] | None) -> ScalingLimit | None:
+    """In Auto: in other modes a larger one would move nothing, and they tell of it."""
     if wish is None or found.upper is None or wish[0] <= found.upper:
+        return None
+    if s.policy.scaling_mode is not Mode.AUTO:
         return None
     text = f"{phrases.counted(wish[0], 'replica')} needed, maxReplicas is {found.upper}."
     return ScalingLimit(reason=Reason.AT_MAXIMUM, message=text)
