@@ -47,10 +47,11 @@ def cluster_stage() -> Stage:
 
 
 def _compiled() -> str:
-    """How far the compiling has come."""
+    """How far the compiling has come; Kubernetes, the first, takes most of it."""
     done = [module for module in binaries.PROGRAMS if binaries.is_built(CACHE, module)]
     names = f" ({', '.join(done)})" if done else ""
-    return f"{len(done)} of {len(binaries.PROGRAMS)} compiled{names}"
+    now = next((f", now {module}" for module in binaries.PROGRAMS if module not in done), "")
+    return f"{len(done)} of {len(binaries.PROGRAMS)} compiled{names}{now}"
 
 
 def _is_compiled() -> bool:
