@@ -166,9 +166,9 @@ class Situation:
 
     def _is_hopeless(self, itl_ms: float) -> bool:
         """Whether one sequence alone is known to miss a target, clearly met where it was before."""
-        plant, was = self.plant, self.knobs.step_time_target_ms is None
+        plant, was_so = self.plant, self.knobs.step_time_target_ms is None
         known = plant.decode.steps >= LEAST_SAMPLES and plant.decode_trusted_at(1.0)
-        return known and plant.decode_ms(1.0) > (CLEARLY_MET * itl_ms if was else itl_ms)
+        return known and plant.decode_ms(1.0) > (CLEARLY_MET * itl_ms if was_so else itl_ms)
 
     @property
     def is_paced(self) -> bool:

@@ -74,6 +74,8 @@ def test_noise_keeps_the_mean_and_comes_again_with_its_seed() -> None:
 @given(st.floats(1, 1e4), st.floats(0, 100), st.floats(0, 100), st.floats(0, 1))
 @example(1.0, 5e-324, 8e-200, 1.0)
 @example(1.0, 0.0, 8e-200, 1.0)
+@example(1.0, 0.0, 2.0, 5e-324)
+@example(1e4, 0.0, 100.0, 1e-320)
 def test_time_inverts_the_expected_count(
     duration_s: float, from_rps: float, to_rps: float, share: float
 ) -> None:

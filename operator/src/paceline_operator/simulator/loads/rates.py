@@ -41,6 +41,8 @@ class Segment:
         start, end, wanted_s = self.from_rps / peak_rps, self.to_rps / peak_rps, requests / peak_rps
         slope = (end - start) / self.duration_s
         root = math.sqrt(max(0.0, start**2 + 2 * slope * wanted_s))
+        if start + root == 0.0:  # it begins with nothing, and the square has become nothing too
+            return math.sqrt(2 * wanted_s / slope)
         return 2 * wanted_s / (start + root)
 
 
