@@ -31,7 +31,7 @@ from bench.clients import Group, run_groups
 from bench.contender import PACELINE, ContenderError, serving
 from bench.machine import CpuTimes, facts, usable_cores
 from paceline_engine.server import metric_names as names
-from paceline_operator.autopilot.window import TERMS, Moments, StepClass
+from paceline_operator.autopilot.vocabulary.window import TERMS, Moments, StepClass
 from paceline_operator.simulator.law_fit import LawFit, TooFewStepsError, fit_law
 
 RESULTS = Path(__file__).parent / "results"

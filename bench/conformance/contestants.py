@@ -15,7 +15,7 @@ from bench.conformance.policies.site import ReplicaBounds, Site
 from bench.conformance.policies.static import Static
 from bench.conformance.tuning import Tuning
 from paceline_operator.api.v1alpha1 import Mode
-from paceline_operator.autopilot.policy import Policy
+from paceline_operator.autopilot.vocabulary.policy import Policy
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.controller import Controller
 from paceline_operator.simulator.step_budget import StepBudget

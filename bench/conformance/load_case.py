@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paceline_operator.api.v1alpha1 import SloMetric
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.simulator.fleet.faults import Fault
 from paceline_operator.simulator.generator import Generator
 from paceline_operator.simulator.profiles import Profile, find_profile

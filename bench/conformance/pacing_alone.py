@@ -31,7 +31,7 @@ from bench.conformance.seeded_loads import (
 )
 from bench.conformance.shape import measure
 from bench.conformance.sizing import capacity_by_budget
-from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
 from paceline_operator.simulator.controller import Orders
 from paceline_operator.simulator.loads.lengths import LogNormalLengths
 from paceline_operator.simulator.loads.rates import Constant

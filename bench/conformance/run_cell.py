@@ -19,7 +19,7 @@ from bench.conformance.contestants import (
 )
 from bench.conformance.load_case import ITL_NAME, TTFT_NAME, LoadCase
 from bench.conformance.tuning import Tuning
-from paceline_operator.autopilot.decision import Knob
+from paceline_operator.autopilot.vocabulary.decision import Knob
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.fleet.fleet_config import FleetConfig
 from paceline_operator.simulator.queue_limits import by_objectives

@@ -36,11 +36,11 @@ _LAW = (
     "bench.conformance.sizing",
     "paceline_operator.api.choice",
     "paceline_operator.api.v1alpha1",
-    "paceline_operator.autopilot.decision",
-    "paceline_operator.autopilot.memory",
-    "paceline_operator.autopilot.phrases",
-    "paceline_operator.autopilot.policy",
-    "paceline_operator.autopilot.workload",
+    "paceline_operator.autopilot.vocabulary.decision",
+    "paceline_operator.autopilot.vocabulary.memory",
+    "paceline_operator.autopilot.vocabulary.phrases",
+    "paceline_operator.autopilot.vocabulary.policy",
+    "paceline_operator.autopilot.plant.workload",
     "paceline_operator.api.status",
 )
 """What only the product's law reads, and names of things: no baseline's score follows from it."""

@@ -8,7 +8,7 @@ time to first token; ITL targets allow budgets of some hundred tokens.
 from __future__ import annotations
 
 from bench.conformance.load_case import LoadCase, Service
-from paceline_operator.autopilot.window import BATCH
+from paceline_operator.autopilot.vocabulary.window import BATCH
 from paceline_operator.simulator.fleet.faults import Fault, StepsSlower
 from paceline_operator.simulator.loads.conversations import Conversations
 from paceline_operator.simulator.loads.lengths import LogNormal, LogNormalLengths

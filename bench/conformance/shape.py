@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import cycle, groupby
 from math import ceil, gcd
 
-from paceline_operator.autopilot.workload import Workload
+from paceline_operator.autopilot.plant.workload import Workload
 from paceline_operator.simulator.request import PREFIX_BLOCK_TOKENS, Request
 
 WINDOW_S = 300.0

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from bench.conformance.load_case import Service
 from bench.conformance.shape import Shape
-from paceline_operator.autopilot.capacity import Terms, attainable, capacity_rps, steady_state
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.plant import Plant, build_plant
-from paceline_operator.autopilot.prior import prior_of
-from paceline_operator.autopilot.workload import Workload
+from paceline_operator.autopilot.plant.capacity import Terms, attainable, capacity_rps, steady_state
+from paceline_operator.autopilot.plant.plant import Plant, build_plant
+from paceline_operator.autopilot.plant.prior import prior_of
+from paceline_operator.autopilot.plant.workload import Workload
+from paceline_operator.autopilot.vocabulary.memory import Memory
 
 BUDGETS = (256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192)
 

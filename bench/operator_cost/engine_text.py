@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations_with_replacement
 from math import exp
 
-from paceline_operator.autopilot.window import TERMS, StepClass
+from paceline_operator.autopilot.vocabulary.window import TERMS, StepClass
 from paceline_operator.metrics import names
 from paceline_operator.metrics.exposition import HISTOGRAMS
 from paceline_operator.metrics.names import Family

@@ -20,7 +20,7 @@ from e2e.trial.figures import Figures, seen_figures
 from e2e.trial.load import Stages, plan_of
 from e2e.trial.verdict import Part
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec, SloMetric
-from paceline_operator.autopilot.policy import policy_from_spec
+from paceline_operator.autopilot.vocabulary.policy import policy_from_spec
 
 NAME = "trial"
 FLEET = Path(__file__).with_name("fleet.yaml")

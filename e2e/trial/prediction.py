@@ -11,7 +11,7 @@ import yaml
 from e2e.load.plan import PlannedRequest
 from e2e.trial.figures import Figures, Share, replica_hours
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec, SloMetric
-from paceline_operator.autopilot.policy import Objective, Policy, policy_from_spec
+from paceline_operator.autopilot.vocabulary.policy import Objective, Policy, policy_from_spec
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.fleet.fleet_config import FleetConfig
 from paceline_operator.simulator.request import Request

@@ -12,7 +12,7 @@ from bench import fit_cpu_profile
 from bench.fit_cpu_profile import Measured, read
 from paceline_engine.message import LoopState, StepStats
 from paceline_engine.server.loop_metrics import LoopCollector
-from paceline_operator.autopilot.window import StepClass
+from paceline_operator.autopilot.vocabulary.window import StepClass
 
 STEPS = {StepClass.DECODE_ONLY: 60, StepClass.MIXED: 40}
 

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, replace
 from math import inf
 
-from paceline_operator.autopilot.window import BATCH, INTERACTIVE
+from paceline_operator.autopilot.vocabulary.window import BATCH, INTERACTIVE
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.law import StepLaw
 from paceline_operator.simulator.request import Request

@@ -11,7 +11,7 @@ from paceline_engine.request import Request, Tier
 from paceline_engine.sampling import SamplingParams
 from paceline_engine.scheduler.output import SchedulerOutput
 from paceline_engine.scheduler.scheduler import Scheduler
-from paceline_operator.autopilot.window import BATCH
+from paceline_operator.autopilot.vocabulary.window import BATCH
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.request import Request as LoadRequest
 from tests.contract.happenings import Abort, Arrival, Change, Event

@@ -10,8 +10,9 @@ from paceline_engine.server.options import parse
 from paceline_engine.server.queue_rule import QueueRule
 from paceline_operator.api import choice
 from paceline_operator.api.v1alpha1 import Slo
-from paceline_operator.autopilot import prior, window
-from paceline_operator.autopilot.fleet import PodTunables, Tunables
+from paceline_operator.autopilot.plant import prior
+from paceline_operator.autopilot.vocabulary import window
+from paceline_operator.autopilot.vocabulary.fleet import PodTunables, Tunables
 from paceline_operator.domain import contract, tunables
 from paceline_operator.domain.arguments import arguments
 from paceline_operator.domain.model_source import Weights

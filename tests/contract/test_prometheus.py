@@ -17,8 +17,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.window import Counter, Latency, StepClass, Window, merge
+from paceline_operator.autopilot.vocabulary.fleet import DataClass
+from paceline_operator.autopilot.vocabulary.window import Counter, Latency, StepClass, Window, merge
 from paceline_operator.metrics import (
     DirectSource,
     HttpFetch,

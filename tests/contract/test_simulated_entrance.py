@@ -22,7 +22,7 @@ from paceline_engine.server.queue_rule import QueueRule
 from paceline_engine.server.slo import SloBoard
 from paceline_engine.server.ticket import Ask, Ticket
 from paceline_operator.api import choice
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.simulator import engine_config
 from paceline_operator.simulator.engine import entrance
 from paceline_operator.simulator.engine.entrance import Entrance

@@ -26,8 +26,8 @@ from paceline_engine.server.request_record import Identity
 from paceline_engine.server.slo import SloBoard
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.api.v1alpha1 import Tier as ObjectiveTier
-from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.window import Counter, Latency, StepClass, Window, merge
+from paceline_operator.autopilot.vocabulary.policy import Objective
+from paceline_operator.autopilot.vocabulary.window import Counter, Latency, StepClass, Window, merge
 from paceline_operator.metrics import names
 from paceline_operator.metrics.exposition import (
     COUNTERS,

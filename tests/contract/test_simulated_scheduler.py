@@ -10,7 +10,7 @@ from math import inf, isclose
 
 import pytest
 
-from paceline_operator.autopilot.window import BATCH, INTERACTIVE
+from paceline_operator.autopilot.vocabulary.window import BATCH, INTERACTIVE
 from paceline_operator.simulator.engine import Engine, prefix_keys
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.metering.target import longest_s

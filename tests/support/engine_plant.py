@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 
-from paceline_operator.autopilot.window import (
+from paceline_operator.autopilot.vocabulary.window import (
     TERMS,
     Counter,
     Histogram,

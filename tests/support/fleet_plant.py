@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from paceline_operator.autopilot import pilot
-from paceline_operator.autopilot.decision import Decision, SetReplicas, SetTunables, Tick
-from paceline_operator.autopilot.fleet import (
+from paceline_operator.autopilot.vocabulary.decision import Decision, SetReplicas, SetTunables, Tick
+from paceline_operator.autopilot.vocabulary.fleet import (
     DataClass,
     FleetObservation,
     PodObservation,
     PodTunables,
     Tunables,
 )
-from paceline_operator.autopilot.memory import Memory, dump_memory, load_memory
-from paceline_operator.autopilot.policy import Policy, budget_floor, initial_tunables
-from paceline_operator.autopilot.slices import Slices
-from paceline_operator.autopilot.window import Counter, PodShare, Window
+from paceline_operator.autopilot.vocabulary.memory import Memory, dump_memory, load_memory
+from paceline_operator.autopilot.vocabulary.policy import Policy, budget_floor, initial_tunables
+from paceline_operator.autopilot.vocabulary.slices import Slices
+from paceline_operator.autopilot.vocabulary.window import Counter, PodShare, Window
 from paceline_operator.metrics.scraper import ABSENT_AFTER_S, STALE_AFTER_S
 from tests.support.engine_plant import EnginePlant, Request, StepTime, Tally, Targets
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from paceline_operator.api.v1alpha1 import Mode
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.memory import Bursts, Memory
-from paceline_operator.autopilot.policy import Policy
-from paceline_operator.autopilot.window import Latency, Window
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.memory import Bursts, Memory
+from paceline_operator.autopilot.vocabulary.policy import Policy
+from paceline_operator.autopilot.vocabulary.window import Latency, Window
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.controller import Orders
 

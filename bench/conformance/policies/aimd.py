@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bench.conformance.policies.cadence import AT_EVERY_SCRAPE, due_after
-from paceline_operator.autopilot.fleet import FleetObservation, PodTunables, Tunables
-from paceline_operator.autopilot.window import Latency
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation, PodTunables, Tunables
+from paceline_operator.autopilot.vocabulary.window import Latency
 from paceline_operator.simulator.controller import NOTHING, Orders
 
 

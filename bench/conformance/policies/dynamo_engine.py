@@ -23,8 +23,8 @@ from bench.conformance.policies.step_regression import (
     StepRegression,
     StepSample,
 )
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.window import Counter, StepClass, Window
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.window import Counter, StepClass, Window
 
 SHAPE_WINDOW_S = 60.0
 MOST_UNKNOWN_BATCH = 1024

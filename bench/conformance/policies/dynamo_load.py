@@ -26,7 +26,7 @@ from bench.conformance.policies.dynamo_engine import (
 )
 from bench.conformance.policies.gauge import existing, reporting
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import FleetObservation, PodObservation
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation, PodObservation
 from paceline_operator.simulator.controller import NOTHING, Orders
 
 

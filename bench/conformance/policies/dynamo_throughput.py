@@ -24,8 +24,8 @@ from bench.conformance.policies.dynamo_engine import (
 from bench.conformance.policies.dynamo_load import DynamoLoad
 from bench.conformance.policies.local_trend import LocalTrend
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.window import Counter, Latency
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.window import Counter, Latency
 from paceline_operator.simulator.controller import NOTHING, Orders
 
 INTERVAL_S = 180.0

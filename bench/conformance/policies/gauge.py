@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from paceline_operator.autopilot.fleet import DataClass, FleetObservation, PodObservation
+from paceline_operator.autopilot.vocabulary.fleet import DataClass, FleetObservation, PodObservation
 
 
 class Gauge(StrEnum):

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from bench.conformance.policies.gauge import reporting
-from paceline_operator.autopilot.fleet import FleetObservation, PodObservation
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation, PodObservation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

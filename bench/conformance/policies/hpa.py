@@ -18,8 +18,8 @@ from bench.conformance.policies.cadence import AT_EVERY_SCRAPE, due_after
 from bench.conformance.policies.gauge import Gauge, existing, reporting
 from bench.conformance.policies.scaling_behavior import Behavior, Pace
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.window import Counter
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.window import Counter
 from paceline_operator.simulator.controller import NOTHING, Orders
 
 

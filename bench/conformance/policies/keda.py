@@ -18,7 +18,7 @@ from bench.conformance.policies.cadence import EARLY_S
 from bench.conformance.policies.gauge import Gauge, existing
 from bench.conformance.policies.hpa import HorizontalPodAutoscaler, HpaSettings, by_total
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from math import ceil, floor
 from bench.conformance.policies.cadence import AT_EVERY_SCRAPE, due_after
 from bench.conformance.policies.gauge import Gauge, reporting
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
 from paceline_operator.simulator.controller import NOTHING, Orders
 
 

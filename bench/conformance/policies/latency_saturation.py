@@ -17,8 +17,8 @@ from math import ceil, floor
 from bench.conformance.policies.cadence import AT_EVERY_SCRAPE, due_after
 from bench.conformance.policies.scaling_behavior import Behavior, Limit, Pace
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.window import Latency, Window
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.window import Latency, Window
 from paceline_operator.simulator.controller import NOTHING, Orders
 
 _BEHAVIOR = Behavior(

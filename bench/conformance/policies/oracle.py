@@ -19,7 +19,7 @@ from math import ceil, prod
 
 from bench.conformance.policies.cadence import NEVER
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import FleetObservation, Tunables
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation, Tunables
 from paceline_operator.simulator.controller import NOTHING, Orders
 from paceline_operator.simulator.fleet.faults import Fault, StepsSlower
 from paceline_operator.simulator.fleet.fleet_config import BEGIN_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.vocabulary.fleet import Tunables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ H100 and H200 (`vllm` PR 12369).
 from __future__ import annotations
 
 from bench.conformance.policies.cadence import AT_EVERY_SCRAPE, NEVER
-from paceline_operator.autopilot.fleet import FleetObservation, Tunables
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation, Tunables
 from paceline_operator.simulator.controller import NOTHING, Orders
 
 VLLM_BUDGET = 2048

@@ -16,7 +16,7 @@ from bench.conformance.policies.cadence import AT_EVERY_SCRAPE, EARLY_S
 from bench.conformance.policies.gauge_history import GaugeHistory, Peak
 from bench.conformance.policies.scaling_behavior import Behavior, Limit, Pace
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
 from paceline_operator.simulator.controller import NOTHING, Orders
 
 _DOUBLE = (Limit(percent=100),)

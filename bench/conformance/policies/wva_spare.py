@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from bench.conformance.policies.gauge import existing
 from bench.conformance.policies.gauge_history import Peak
-from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
 
 LEAST_UNSATURATED = 2
 

@@ -18,8 +18,8 @@ from math import ceil, floor
 from statistics import median
 
 from bench.conformance.policies.gauge_history import Peak
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.window import Latency
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.window import Latency
 
 SHAPE_WINDOW_S = 300.0
 

@@ -81,6 +81,6 @@ def test_another_law_runs_only_ours_again(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_law_is_no_part_of_what_rivals_follow_from() -> None:
     world = set(sources(*runner._WORLD, without=runner._LAW))
-    assert "paceline_operator.autopilot.window" in world
+    assert "paceline_operator.autopilot.vocabulary.window" in world
     assert "paceline_operator.autopilot.pilot" not in world
     assert "paceline_operator.autopilot.pilot" in set(sources(*runner._WORLD))

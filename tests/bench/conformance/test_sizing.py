@@ -7,7 +7,7 @@ import pytest
 from bench.conformance.load_case import Service
 from bench.conformance.shape import Shape, Stretch
 from bench.conformance.sizing import replica_rps, replicas
-from paceline_operator.autopilot.workload import Workload
+from paceline_operator.autopilot.plant.workload import Workload
 
 CHAT = Workload(prompt_mean=1155, prompt_p50=928, prompt_p95=4083, prompt_cv2=0.92, output_mean=211)
 A100 = Service(profile="llama-3-8b-a100", ttft_ms=500, itl_ms=50)

@@ -26,8 +26,8 @@ from paceline_operator.api.v1alpha1 import (
     SloStatus,
     Summary,
 )
-from paceline_operator.autopilot.policy import policy_from_spec
-from paceline_operator.autopilot.slices import HISTORY_S
+from paceline_operator.autopilot.vocabulary.policy import policy_from_spec
+from paceline_operator.autopilot.vocabulary.slices import HISTORY_S
 from tests.support.fleet_api import COLLECTION, FleetApi, inference_service
 from tests.support.rest import MERGE
 

@@ -6,15 +6,15 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
-from paceline_operator.autopilot.fleet import (
+from paceline_operator.autopilot.vocabulary.fleet import (
     DataClass,
     FleetObservation,
     PodObservation,
     PodTunables,
     Tunables,
 )
-from paceline_operator.autopilot.policy import Objective, Policy
-from paceline_operator.autopilot.window import TERMS, Moments, Window
+from paceline_operator.autopilot.vocabulary.policy import Objective, Policy
+from paceline_operator.autopilot.vocabulary.window import TERMS, Moments, Window
 
 TTFT, ITL = "first-token", "cadence"
 

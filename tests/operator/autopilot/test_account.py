@@ -6,11 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from paceline_operator.autopilot.decision import Action, Decision, Knob, Reason
-from paceline_operator.autopilot.memory import Memory, Recommendation, dump_memory, load_memory
-from paceline_operator.autopilot.policy import Policy
-from paceline_operator.autopilot.recommendation import peaks_ahead
-from paceline_operator.autopilot.situation import understand
+from paceline_operator.autopilot.replicas.recommendation import peaks_ahead
+from paceline_operator.autopilot.situation.situation import understand
+from paceline_operator.autopilot.vocabulary.decision import Action, Decision, Knob, Reason
+from paceline_operator.autopilot.vocabulary.memory import (
+    Memory,
+    Recommendation,
+    dump_memory,
+    load_memory,
+)
+from paceline_operator.autopilot.vocabulary.policy import Policy
 from tests.operator.autopilot.build import auto, fleet
 from tests.support.fleet_plant import A100_8B, FleetPlant, Shape
 

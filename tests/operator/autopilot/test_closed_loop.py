@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from paceline_operator.api.v1alpha1 import Mode
-from paceline_operator.autopilot.decision import Action, Knob, Reason
-from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.memory import dump_memory
+from paceline_operator.autopilot.vocabulary.decision import Action, Knob, Reason
+from paceline_operator.autopilot.vocabulary.fleet import DataClass
+from paceline_operator.autopilot.vocabulary.memory import dump_memory
 from tests.operator.autopilot.build import ITL, TTFT, auto, policy
 from tests.support.fleet_plant import A100_8B, A100_70B, FleetPlant, Shape, one_thread_cpu
 

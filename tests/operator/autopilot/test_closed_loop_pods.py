@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paceline_operator.api.v1alpha1 import Mode
-from paceline_operator.autopilot.decision import Knob, Reason
+from paceline_operator.autopilot.vocabulary.decision import Knob, Reason
 from tests.operator.autopilot.build import auto
 from tests.support.fleet_plant import A100_70B, FleetPlant, Shape
 

@@ -7,49 +7,39 @@ from pathlib import Path
 
 import pytest
 
-from paceline_operator.autopilot import (
-    attainment,
-    bursts,
-    capacity,
-    capacity_evidence,
-    cold_starts,
-    demand,
-    drift,
-    error_budget,
-    fit,
-    fleet,
-    hindsight,
-    hit_shares,
+from paceline_operator.autopilot import hindsight, learning, pilot
+from paceline_operator.autopilot.demand import forecast as demand
+from paceline_operator.autopilot.demand import trend
+from paceline_operator.autopilot.knobs import account as knob_account
+from paceline_operator.autopilot.knobs import (
     itl_rules,
-    knob_account,
-    knob_loop,
-    learning,
     margin,
-    memory,
-    pace,
     pacing_rules,
-    pending,
-    pilot,
-    plant,
     probe_rules,
-    recommendation,
-    regret,
-    replica_account,
-    replica_feedback,
-    replica_limits,
-    replica_loop,
-    replica_need,
     reversal,
-    scale_in_guard,
-    situation,
-    slices,
-    trend,
     trial_rules,
     ttft_rules,
-    unseen,
-    waiting,
-    workload,
 )
+from paceline_operator.autopilot.knobs import loop as knob_loop
+from paceline_operator.autopilot.measurement import attainment, cold_starts, error_budget, waiting
+from paceline_operator.autopilot.plant import capacity, drift, fit, pace, plant, workload
+from paceline_operator.autopilot.replicas import account as replica_account
+from paceline_operator.autopilot.replicas import (
+    bursts,
+    capacity_evidence,
+    hit_shares,
+    pending,
+    recommendation,
+    regret,
+    scale_in_guard,
+    unseen,
+)
+from paceline_operator.autopilot.replicas import feedback as replica_feedback
+from paceline_operator.autopilot.replicas import limits as replica_limits
+from paceline_operator.autopilot.replicas import loop as replica_loop
+from paceline_operator.autopilot.replicas import need as replica_need
+from paceline_operator.autopilot.situation import situation
+from paceline_operator.autopilot.vocabulary import fleet, memory, slices
 from paceline_operator.metrics import scraper
 
 DOCS = Path(__file__).parents[3] / "docs"

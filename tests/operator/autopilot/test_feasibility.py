@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from paceline_operator.api.v1alpha1 import SloMetric
-from paceline_operator.autopilot.decision import Reason
 from paceline_operator.autopilot.feasibility import judge, within_limits
 from paceline_operator.autopilot.learning import learned
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.replica_need import need
-from paceline_operator.autopilot.scale_in_guard import forbidden_in
-from paceline_operator.autopilot.situation import Situation, understand
-from paceline_operator.autopilot.window import (
+from paceline_operator.autopilot.replicas.need import need
+from paceline_operator.autopilot.replicas.scale_in_guard import forbidden_in
+from paceline_operator.autopilot.situation.situation import Situation, understand
+from paceline_operator.autopilot.vocabulary.decision import Reason
+from paceline_operator.autopilot.vocabulary.memory import Memory
+from paceline_operator.autopilot.vocabulary.policy import Objective
+from paceline_operator.autopilot.vocabulary.window import (
     Counter,
     Histogram,
     Latency,

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from paceline_operator.autopilot.fleet import FleetObservation, Tunables
 from paceline_operator.autopilot.learning import learned
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.replica_limits import ordered
-from paceline_operator.autopilot.window import Counter, StepClass
+from paceline_operator.autopilot.replicas.limits import ordered
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation, Tunables
+from paceline_operator.autopilot.vocabulary.memory import Memory
+from paceline_operator.autopilot.vocabulary.window import Counter, StepClass
 from tests.operator.autopilot.build import auto, fleet, moments, pod, window
 
 STEPS = {StepClass.MIXED: moments(*[(100, 2, 400, 5000, 0.03)] * 5)}

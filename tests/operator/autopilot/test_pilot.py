@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paceline_operator.api.v1alpha1 import Mode, Pause, SloMetric, Tier
 from paceline_operator.autopilot import pilot
-from paceline_operator.autopilot.decision import (
+from paceline_operator.autopilot.vocabulary.decision import (
     Action,
     Decision,
     Knob,
@@ -20,16 +20,22 @@ from paceline_operator.autopilot.decision import (
     SetTunables,
     Tick,
 )
-from paceline_operator.autopilot.fleet import (
+from paceline_operator.autopilot.vocabulary.fleet import (
     DataClass,
     FleetObservation,
     PodObservation,
     PodTunables,
     Tunables,
 )
-from paceline_operator.autopilot.memory import Memory, Recommendation
-from paceline_operator.autopilot.policy import Objective, Policy, budget_floor
-from paceline_operator.autopilot.window import Counter, SloCounts, StepClass, Window, slo_key
+from paceline_operator.autopilot.vocabulary.memory import Memory, Recommendation
+from paceline_operator.autopilot.vocabulary.policy import Objective, Policy, budget_floor
+from paceline_operator.autopilot.vocabulary.window import (
+    Counter,
+    SloCounts,
+    StepClass,
+    Window,
+    slo_key,
+)
 from tests.operator.autopilot.build import ITL, TTFT, auto, fleet, moments, pod, policy, window
 
 NOW = 1000.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from paceline_operator.autopilot import pilot
-from paceline_operator.autopilot.decision import Knob
+from paceline_operator.autopilot.vocabulary.decision import Knob
 from tests.operator.autopilot.build import auto
 from tests.operator.autopilot.test_pilot import NOW, calm, rested
 

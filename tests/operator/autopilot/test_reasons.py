@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from paceline_operator.autopilot.decision import Reason
+from paceline_operator.autopilot.vocabulary.decision import Reason
 from paceline_operator.metrics.scraper import STALE_AFTER_INTERVALS, STALE_AFTER_S
 from paceline_operator.reconcile.pace import LONGEST_S
 from tests.support.tree import ROOT

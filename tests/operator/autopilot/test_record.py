@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.policy import Policy
 from paceline_operator.autopilot.record import Asked, RecordError, Replay, Writer
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.policy import Policy
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.controller import Orders
 from paceline_operator.simulator.fleet.faults import Fault, OperatorAway, PodKilled, ScrapesLost
@@ -180,5 +180,5 @@ def test_a_line_in_the_middle_needs_the_one_before(lines: list[str]) -> None:
 
 
 def test_another_answer_is_seen(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paceline_operator.autopilot.replica_need.DOWN_INFLATION", 5.0)
+    monkeypatch.setattr("paceline_operator.autopilot.replicas.need.DOWN_INFLATION", 5.0)
     assert replayed(lines) != lines

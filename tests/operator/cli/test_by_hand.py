@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
-from paceline_operator.autopilot.decision import Action, Knob, Tick
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.policy import Policy
+from paceline_operator.autopilot.vocabulary.decision import Action, Knob, Tick
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.policy import Policy
 from paceline_operator.domain.report import Pass, dump, status
 from paceline_operator.domain.verdicts import Sight
 from paceline_operator.simulator.autopilot_controller import AutopilotController

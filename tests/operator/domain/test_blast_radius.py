@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.decision import Action, Decision, Knob, Reason, Tick
-from paceline_operator.autopilot.fleet import Allowance
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.vocabulary.decision import Action, Decision, Knob, Reason, Tick
+from paceline_operator.autopilot.vocabulary.fleet import Allowance
+from paceline_operator.autopilot.vocabulary.memory import Memory
 from paceline_operator.domain.blast_radius import (
     KEY,
     WINDOW_S,

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from paceline_operator.api.status import CalendarStatus
-from paceline_operator.autopilot.policy import policy_from_spec
-from paceline_operator.autopilot.recurrence import Recurrence
-from paceline_operator.autopilot.timetable import timetable
+from paceline_operator.autopilot.vocabulary.policy import policy_from_spec
+from paceline_operator.autopilot.vocabulary.recurrence import Recurrence
+from paceline_operator.autopilot.vocabulary.timetable import timetable
 from paceline_operator.domain import calendar
 from paceline_operator.domain.calendar import check, shown
 from paceline_operator.domain.errors import InvalidCalendarError

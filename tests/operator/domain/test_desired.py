@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from paceline_operator.api.choice import RolloutStrategy
-from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.vocabulary.fleet import Tunables
 from paceline_operator.domain import arguments, desired, tunables
 from paceline_operator.domain.desired import Owner, RenderInput, children, startup_hash
 from paceline_operator.domain.difference import differs

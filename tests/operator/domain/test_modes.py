@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from paceline_operator.api.choice import Mode
-from paceline_operator.autopilot.decision import Knob
+from paceline_operator.autopilot.vocabulary.decision import Knob
 from paceline_operator.domain.modes import capped, lowered
 from tests.support.fleet import spec
 

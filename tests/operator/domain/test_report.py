@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from paceline_operator.api.choice import SloMetric, SloVerdict
 from paceline_operator.api.conditions import ConditionType
 from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
-from paceline_operator.autopilot.decision import (
+from paceline_operator.autopilot.vocabulary.decision import (
     Action,
     Candidate,
     Decision,
@@ -24,8 +24,8 @@ from paceline_operator.autopilot.decision import (
     SloMeasurement,
     Tick,
 )
-from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.vocabulary.fleet import DataClass
+from paceline_operator.autopilot.vocabulary.memory import Memory
 from paceline_operator.domain.report import Pass, dump, status, worth_writing
 from paceline_operator.domain.report import counted_at_s as counted_at_s_of
 from paceline_operator.domain.verdicts import Sight

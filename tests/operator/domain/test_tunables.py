@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline_operator.api.v1alpha1 import Slo, SloMetric
-from paceline_operator.autopilot.fleet import PodTunables, Tunables
+from paceline_operator.autopilot.vocabulary.fleet import PodTunables, Tunables
 from paceline_operator.domain import tunables
 from paceline_operator.domain.tunables import Agreed
 from tests.support.fleet import spec

@@ -7,15 +7,15 @@ import pytest
 
 from paceline_operator.api.choice import ConditionStatus, SloMetric
 from paceline_operator.api.conditions import Verdict
-from paceline_operator.autopilot.decision import (
+from paceline_operator.autopilot.vocabulary.decision import (
     Feasibility,
     Reason,
     ScalingLimit,
     SloMeasurement,
     Tick,
 )
-from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.vocabulary.fleet import DataClass
+from paceline_operator.autopilot.vocabulary.memory import Memory
 from paceline_operator.domain import verdicts
 from paceline_operator.domain.pods import Problem, read_pod
 from paceline_operator.domain.verdicts import Sight

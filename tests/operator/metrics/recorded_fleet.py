@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
 
-from paceline_operator.autopilot.window import Latency
+from paceline_operator.autopilot.vocabulary.window import Latency
 from paceline_operator.metrics import names
 from paceline_operator.simulator.metering.edges import EDGES
 from paceline_operator.simulator.request import Request

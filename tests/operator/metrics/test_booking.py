@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.window import Counter, Window
+from paceline_operator.autopilot.vocabulary.window import Counter, Window
 from paceline_operator.metrics.booking import Booking
 
 RECEIVED, FINISHED = Counter.REQUESTS_RECEIVED, Counter.REQUESTS_FINISHED

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline_operator.autopilot.window import (
+from paceline_operator.autopilot.vocabulary.window import (
     TERMS,
     Counter,
     Latency,

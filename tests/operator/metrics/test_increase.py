@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.window import Counter, Latency
+from paceline_operator.autopilot.vocabulary.window import Counter, Latency
 from paceline_operator.metrics import names
 from paceline_operator.metrics.exposition import Exposition, Totals, parse
 from paceline_operator.metrics.increase import increase

@@ -15,8 +15,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from typing_extensions import override
 
-from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.window import Counter, Latency, StepClass, Window, merge
+from paceline_operator.autopilot.vocabulary.fleet import DataClass
+from paceline_operator.autopilot.vocabulary.window import Counter, Latency, StepClass, Window, merge
 from paceline_operator.metrics import PrometheusServer, PrometheusSource, Scraper, Target, names
 from paceline_operator.metrics.errors import ScrapeError
 from paceline_operator.metrics.prometheus import MOST_QUERIES

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.window import Counter
+from paceline_operator.autopilot.vocabulary.window import Counter
 from paceline_operator.metrics import names
 from paceline_operator.metrics.errors import ScrapeError
 from paceline_operator.metrics.exposition import parse

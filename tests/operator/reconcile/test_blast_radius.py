@@ -8,10 +8,17 @@ import pytest
 
 from paceline_operator.api.choice import Mode
 from paceline_operator.autopilot import pilot
-from paceline_operator.autopilot.decision import Action, Decision, Knob, Reason, SetReplicas, Tick
-from paceline_operator.autopilot.fleet import Allowance, FleetObservation
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.policy import Policy
+from paceline_operator.autopilot.vocabulary.decision import (
+    Action,
+    Decision,
+    Knob,
+    Reason,
+    SetReplicas,
+    Tick,
+)
+from paceline_operator.autopilot.vocabulary.fleet import Allowance, FleetObservation
+from paceline_operator.autopilot.vocabulary.memory import Memory
+from paceline_operator.autopilot.vocabulary.policy import Policy
 from paceline_operator.domain.blast_radius import KEY as CHANGES
 from paceline_operator.domain.blast_radius import Change, Limits
 from paceline_operator.kube.errors import UnavailableError

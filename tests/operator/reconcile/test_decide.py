@@ -9,8 +9,8 @@ import pytest
 
 from paceline_operator.api.choice import RolloutStrategy
 from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
-from paceline_operator.autopilot.fleet import LOST_AFTER_S, DataClass, PodTunables
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.vocabulary.fleet import LOST_AFTER_S, DataClass, PodTunables
+from paceline_operator.autopilot.vocabulary.memory import Memory
 from paceline_operator.domain import tunables
 from paceline_operator.domain.desired import startup_hash
 from paceline_operator.domain.names import ANNOTATION_TEMPLATE, selector

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from paceline_operator.autopilot.fleet import Trial, Tunables
+from paceline_operator.autopilot.vocabulary.fleet import Trial, Tunables
 from paceline_operator.domain import tunables
 from paceline_operator.domain.tunables import Agreed
 from paceline_operator.reconcile.engine_admin import (

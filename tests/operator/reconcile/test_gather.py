@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from paceline_operator.autopilot.fleet import PodTunables
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.vocabulary.fleet import PodTunables
+from paceline_operator.autopilot.vocabulary.memory import Memory
 from paceline_operator.domain.pods import Problem
 from paceline_operator.kube.client import Object
 from paceline_operator.kube.errors import (

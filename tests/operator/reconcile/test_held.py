@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from paceline_operator.api.choice import Mode
-from paceline_operator.autopilot.decision import Knob
-from paceline_operator.autopilot.memory import Awaited, Memory
+from paceline_operator.autopilot.vocabulary.decision import Knob
+from paceline_operator.autopilot.vocabulary.memory import Awaited, Memory
 from paceline_operator.domain import modes
 from paceline_operator.reconcile.decide import decide
 from paceline_operator.reconcile.held import held_inwards

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from paceline_operator.api.status import BudgetStatus, InferenceServiceStatus
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.vocabulary.memory import Memory
 from paceline_operator.domain import tunables
 from paceline_operator.domain.tunables import Agreed
 from paceline_operator.reconcile import knobs

@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from paceline_operator.autopilot.fleet import PodTunables, Tunables
+from paceline_operator.autopilot.vocabulary.fleet import PodTunables, Tunables
 from paceline_operator.domain.tunables import Agreed
 from paceline_operator.reconcile.engine_admin import RefusedError
 from paceline_operator.reconcile.push import push

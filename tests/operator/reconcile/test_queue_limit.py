@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from paceline_operator.api.v1alpha1 import Slo
-from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.vocabulary.fleet import Tunables
 from paceline_operator.domain import tunables
 from paceline_operator.domain.contract import (
     API_PORT,

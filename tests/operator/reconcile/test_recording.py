@@ -14,9 +14,9 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from paceline_operator.autopilot import record
-from paceline_operator.autopilot.memory import Memory
 from paceline_operator.autopilot.pilot import step
 from paceline_operator.autopilot.record import Asked, Replay, Writer
+from paceline_operator.autopilot.vocabulary.memory import Memory
 from paceline_operator.reconcile.recording import (
     FILE,
     FILE_BEFORE,

@@ -14,9 +14,9 @@ from typing_extensions import override
 from paceline_operator.api.choice import Mode, RolloutStrategy
 from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.api.v1alpha1 import SloMetric
-from paceline_operator.autopilot.decision import Knob, SloMeasurement, Tick
-from paceline_operator.autopilot.fleet import DataClass, PodTunables
-from paceline_operator.autopilot.memory import Memory, load_memory
+from paceline_operator.autopilot.vocabulary.decision import Knob, SloMeasurement, Tick
+from paceline_operator.autopilot.vocabulary.fleet import DataClass, PodTunables
+from paceline_operator.autopilot.vocabulary.memory import Memory, load_memory
 from paceline_operator.domain import pinned, tunables
 from paceline_operator.domain.arguments import LATEST
 from paceline_operator.domain.desired import startup_hash

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from paceline_operator.autopilot.fleet import PodTunables, Trial
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.vocabulary.fleet import PodTunables, Trial
+from paceline_operator.autopilot.vocabulary.memory import Memory
 from paceline_operator.domain import tunables
 from paceline_operator.domain.tunables import Agreed
 from paceline_operator.reconcile import knobs

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.vocabulary.fleet import DataClass
 from paceline_operator.domain.pods import PodView
 from paceline_operator.metrics import PodReading
 from paceline_operator.reconcile.unmeasured import MOST_CHARACTERS, Unmeasured, cause

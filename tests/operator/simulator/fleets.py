@@ -9,8 +9,8 @@ from math import inf
 from typing import Any
 
 from paceline_operator.api.v1alpha1 import SloMetric
-from paceline_operator.autopilot.fleet import FleetObservation, Tunables
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation, Tunables
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.simulator.controller import NOTHING, Orders
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.fleet.fleet_config import BEGIN_S, FleetConfig

@@ -10,9 +10,9 @@ from typing import Any
 from typing_extensions import override
 
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
-from paceline_operator.autopilot.decision import Decision, Knob, Tick
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.policy import Objective, Policy
+from paceline_operator.autopilot.vocabulary.decision import Decision, Knob, Tick
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.policy import Objective, Policy
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.controller import Orders
 from paceline_operator.simulator.engine_config import EngineConfig

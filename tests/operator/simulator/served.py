@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from paceline_operator.autopilot.window import INTERACTIVE
+from paceline_operator.autopilot.vocabulary.window import INTERACTIVE
 from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.sink import Served
 

@@ -8,8 +8,8 @@ from math import inf
 from typing_extensions import override
 
 from paceline_operator.api.v1alpha1 import Mode
-from paceline_operator.autopilot.decision import Action, Knob
-from paceline_operator.autopilot.policy import Policy
+from paceline_operator.autopilot.vocabulary.decision import Action, Knob
+from paceline_operator.autopilot.vocabulary.policy import Policy
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.fleet.faults import OperatorAway
 from paceline_operator.simulator.request import Request

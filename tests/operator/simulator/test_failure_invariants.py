@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from paceline_operator.autopilot import pilot
-from paceline_operator.autopilot.decision import Action, Knob
-from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.memory import dump_memory, load_memory
+from paceline_operator.autopilot.vocabulary.decision import Action, Knob
+from paceline_operator.autopilot.vocabulary.fleet import DataClass
+from paceline_operator.autopilot.vocabulary.memory import dump_memory, load_memory
 from paceline_operator.simulator.fleet.faults import Fault, ScrapesLost
 from paceline_operator.simulator.law import StepLaw
 from paceline_operator.simulator.loads.rates import Constant, Piecewise, Segment

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
-from paceline_operator.autopilot import margin
-from paceline_operator.autopilot.capacity_evidence import LEAST_FACTOR, MOST_FACTOR
-from paceline_operator.autopilot.decision import Knob, Reason
-from paceline_operator.autopilot.ladder import RUNG_SHARE
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.plant import TRUSTED_SD, build_plant
-from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.prior import prior_of
-from paceline_operator.autopilot.workload import observe
+from paceline_operator.autopilot.knobs import margin
+from paceline_operator.autopilot.plant.ladder import RUNG_SHARE
+from paceline_operator.autopilot.plant.plant import TRUSTED_SD, build_plant
+from paceline_operator.autopilot.plant.prior import prior_of
+from paceline_operator.autopilot.plant.workload import observe
+from paceline_operator.autopilot.replicas.capacity_evidence import LEAST_FACTOR, MOST_FACTOR
+from paceline_operator.autopilot.vocabulary.decision import Knob, Reason
+from paceline_operator.autopilot.vocabulary.memory import Memory
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.simulator.fleet.faults import PushesLost, StepsSlower, ValuesKept
 from paceline_operator.simulator.loads.rates import Constant
 from paceline_operator.simulator.run import simulate

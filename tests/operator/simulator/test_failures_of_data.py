@@ -6,8 +6,8 @@ from math import isfinite
 
 import pytest
 
-from paceline_operator.autopilot.decision import Knob, Reason
-from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.vocabulary.decision import Knob, Reason
+from paceline_operator.autopilot.vocabulary.fleet import DataClass
 from paceline_operator.simulator.fleet.faults import (
     Fault,
     OperatorAway,

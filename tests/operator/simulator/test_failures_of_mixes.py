@@ -6,10 +6,10 @@ from math import ceil, isfinite
 
 import pytest
 
-from paceline_operator.autopilot.capacity_evidence import LEAST_FACTOR, MOST_FACTOR
-from paceline_operator.autopilot.decision import Action, Knob, Reason
-from paceline_operator.autopilot.window import BATCH
-from paceline_operator.autopilot.workload import observe
+from paceline_operator.autopilot.plant.workload import observe
+from paceline_operator.autopilot.replicas.capacity_evidence import LEAST_FACTOR, MOST_FACTOR
+from paceline_operator.autopilot.vocabulary.decision import Action, Knob, Reason
+from paceline_operator.autopilot.vocabulary.window import BATCH
 from paceline_operator.domain.verdicts import Sight, slo_feasible
 from paceline_operator.simulator.fleet.faults import RouterSkewed, Speculating
 from paceline_operator.simulator.loads.lengths import LogNormal, LogNormalLengths

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from typing_extensions import override
 
-from paceline_operator.autopilot.decision import Knob, Reason
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.margin import JUDGED_AFTER
-from paceline_operator.autopilot.window import SloCounts, Window
+from paceline_operator.autopilot.knobs.margin import JUDGED_AFTER
+from paceline_operator.autopilot.vocabulary.decision import Knob, Reason
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.window import SloCounts, Window
 from paceline_operator.simulator.controller import Orders
 from paceline_operator.simulator.fleet.fleet_config import BEGIN_S
 from paceline_operator.simulator.loads.rates import Constant

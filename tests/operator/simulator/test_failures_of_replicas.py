@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from paceline_operator.autopilot.decision import Action, Knob, Reason
+from paceline_operator.autopilot.vocabulary.decision import Action, Knob, Reason
 from paceline_operator.domain.verdicts import Sight, conflict, scaling_limited
 from paceline_operator.simulator.fleet.faults import Autoscaled, NoRoom, PodsStuck, ScaleWritten
 from paceline_operator.simulator.loads.lengths import LogNormal, LogNormalLengths

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from paceline_operator.api.v1alpha1 import Mode
-from paceline_operator.autopilot.decision import Knob, Reason
+from paceline_operator.autopilot.vocabulary.decision import Knob, Reason
 from paceline_operator.simulator.law import StepLaw
 from paceline_operator.simulator.loads.rates import Constant
 from tests.operator.simulator.scenario import SMALL, Run, Service, chat, lengths, play

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from paceline_operator.autopilot.law import Law
+from paceline_operator.autopilot.plant.law import Law
 from paceline_operator.simulator.law import FittedLaw
 
 LAW = FittedLaw(

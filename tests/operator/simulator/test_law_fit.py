@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from paceline_operator.autopilot.window import Moments, StepClass
+from paceline_operator.autopilot.vocabulary.window import Moments, StepClass
 from paceline_operator.simulator.law import StepLaw
 from paceline_operator.simulator.law_fit import TooFewStepsError, fit_law
 from tests.operator.autopilot.build import moments

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from paceline_operator.api.v1alpha1 import SloMetric, Tier
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.simulator.queue_limits import QueueLimits, by_objectives
 from paceline_operator.simulator.result import Result
 from paceline_operator.simulator.scoring.score import overall

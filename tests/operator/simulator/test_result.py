@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from paceline_operator.autopilot.decision import Knob
+from paceline_operator.autopilot.vocabulary.decision import Knob
 from paceline_operator.simulator.result import Move, Result, Sample, recovery_s
 from paceline_operator.simulator.scoring.outcome import Outcome
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.window import Counter as Role
-from paceline_operator.autopilot.window import merge
+from paceline_operator.autopilot.vocabulary.window import Counter as Role
+from paceline_operator.autopilot.vocabulary.window import merge
 from paceline_operator.simulator.fleet.faults import Fault, PodKilled, ScrapesLost, StepsSlower
 from paceline_operator.simulator.fleet.fleet_config import Routing, RoutingKind
 from paceline_operator.simulator.request import Request

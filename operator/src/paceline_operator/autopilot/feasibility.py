@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from paceline_operator.api.v1alpha1 import Mode, Pause, SloMetric
-from paceline_operator.autopilot import phrases
-from paceline_operator.autopilot.attainment import LEAST_SAMPLES, measure
-from paceline_operator.autopilot.capacity import alone_e2e_ms, alone_ttft_ms, around_ms
-from paceline_operator.autopilot.decision import Feasibility, Knob
-from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.situation import RECENT_S, Situation
+from paceline_operator.autopilot.measurement.attainment import LEAST_SAMPLES, measure
+from paceline_operator.autopilot.plant.capacity import alone_e2e_ms, alone_ttft_ms, around_ms
+from paceline_operator.autopilot.situation.scene import RECENT_S
+from paceline_operator.autopilot.situation.situation import Situation
+from paceline_operator.autopilot.vocabulary import phrases
+from paceline_operator.autopilot.vocabulary.decision import Feasibility, Knob
+from paceline_operator.autopilot.vocabulary.policy import Objective
 
 
 def judge(s: Situation) -> Feasibility:

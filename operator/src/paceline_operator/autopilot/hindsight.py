@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paceline_operator.api.v1alpha1 import SloMetric
-from paceline_operator.autopilot.attainment import measure
-from paceline_operator.autopilot.decision import Decision, Inputs, Knob, Observation
-from paceline_operator.autopilot.law import Law
-from paceline_operator.autopilot.memory import Awaited, Memory
-from paceline_operator.autopilot.plant import Plant
-from paceline_operator.autopilot.situation import Situation
-from paceline_operator.autopilot.window import Counter, Latency, StepClass, Window
+from paceline_operator.autopilot.measurement.attainment import measure
+from paceline_operator.autopilot.plant.law import Law
+from paceline_operator.autopilot.plant.plant import Plant
+from paceline_operator.autopilot.situation.situation import Situation
+from paceline_operator.autopilot.vocabulary.decision import Decision, Inputs, Knob, Observation
+from paceline_operator.autopilot.vocabulary.memory import Awaited, Memory
+from paceline_operator.autopilot.vocabulary.window import Counter, Latency, StepClass, Window
 
 LONGEST_S = 240.0
 """Measurements are kept for five minutes: later nothing of the beginning is left to judge by."""

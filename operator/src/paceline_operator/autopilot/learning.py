@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from paceline_operator.autopilot import error_budget, fit, minutes
-from paceline_operator.autopilot.drift import compared
-from paceline_operator.autopilot.fit import Estimate
-from paceline_operator.autopilot.fleet import FleetObservation, PodObservation
-from paceline_operator.autopilot.memory import FitMemory, Memory
-from paceline_operator.autopilot.pace import judged, sick
-from paceline_operator.autopilot.plant import laws
-from paceline_operator.autopilot.policy import Policy
-from paceline_operator.autopilot.prior import prior_of
-from paceline_operator.autopilot.replica_limits import noted
-from paceline_operator.autopilot.window import Counter as Counted
-from paceline_operator.autopilot.window import StepClass, Window, without
+from paceline_operator.autopilot.measurement import error_budget, minutes
+from paceline_operator.autopilot.plant import fit
+from paceline_operator.autopilot.plant.drift import compared
+from paceline_operator.autopilot.plant.fit import Estimate
+from paceline_operator.autopilot.plant.pace import judged, sick
+from paceline_operator.autopilot.plant.plant import laws
+from paceline_operator.autopilot.plant.prior import prior_of
+from paceline_operator.autopilot.replicas.limits import noted
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation, PodObservation
+from paceline_operator.autopilot.vocabulary.memory import FitMemory, Memory
+from paceline_operator.autopilot.vocabulary.policy import Policy
+from paceline_operator.autopilot.vocabulary.window import Counter as Counted
+from paceline_operator.autopilot.vocabulary.window import StepClass, Window, without
 
 COLD_STARTS_KEPT = 5
 LONGEST_COLD_START_S = 900.0

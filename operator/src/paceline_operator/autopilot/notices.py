@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from paceline_operator.autopilot.decision import Notice, Reason
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.pace import sick
-from paceline_operator.autopilot.situation import Situation
+from paceline_operator.autopilot.plant.pace import sick
+from paceline_operator.autopilot.situation.situation import Situation
+from paceline_operator.autopilot.vocabulary.decision import Notice, Reason
+from paceline_operator.autopilot.vocabulary.memory import Memory
 
 
 def slow_pods(s: Situation) -> dict[str, float]:

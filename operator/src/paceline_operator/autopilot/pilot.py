@@ -4,32 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paceline_operator.autopilot import (
-    error_budget,
-    feasibility,
-    hindsight,
-    knob_loop,
-    replica_limits,
-    replica_loop,
-    timetable,
-)
-from paceline_operator.autopilot.attainment import measure_lately
-from paceline_operator.autopilot.decision import (
+from paceline_operator.autopilot import feasibility, hindsight
+from paceline_operator.autopilot.knobs import loop as knob_loop
+from paceline_operator.autopilot.knobs.loop import KNOB_EVERY_S
+from paceline_operator.autopilot.learning import learned
+from paceline_operator.autopilot.measurement import error_budget
+from paceline_operator.autopilot.measurement.attainment import measure_lately
+from paceline_operator.autopilot.notices import noticed, slow_pods
+from paceline_operator.autopilot.replicas import limits as replica_limits
+from paceline_operator.autopilot.replicas import loop as replica_loop
+from paceline_operator.autopilot.replicas.loop import REPLICA_EVERY_S
+from paceline_operator.autopilot.situation.situation import Situation, understand
+from paceline_operator.autopilot.vocabulary import timetable
+from paceline_operator.autopilot.vocabulary.decision import (
     ActionItem,
     Decision,
     ModelEstimate,
     SetTunables,
     Tick,
 )
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.knob_loop import KNOB_EVERY_S
-from paceline_operator.autopilot.learning import learned
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.move import Outcome
-from paceline_operator.autopilot.notices import noticed, slow_pods
-from paceline_operator.autopilot.policy import Policy
-from paceline_operator.autopilot.replica_loop import REPLICA_EVERY_S
-from paceline_operator.autopilot.situation import Situation, understand
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.memory import Memory
+from paceline_operator.autopilot.vocabulary.move import Outcome
+from paceline_operator.autopilot.vocabulary.policy import Policy
 
 EARLY_S = 0.5
 SURGE_EVERY_S = 5.0

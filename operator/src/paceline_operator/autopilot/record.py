@@ -17,11 +17,11 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from paceline_operator.autopilot import pilot
-from paceline_operator.autopilot.decision import Tick
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.policy import Policy
-from paceline_operator.autopilot.window import Window
+from paceline_operator.autopilot.vocabulary.decision import Tick
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.memory import Memory
+from paceline_operator.autopilot.vocabulary.policy import Policy
+from paceline_operator.autopilot.vocabulary.window import Window
 
 VERSION = 1
 PREVIOUS = "previous"

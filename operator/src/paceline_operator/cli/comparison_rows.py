@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.cli import wording
 from paceline_operator.simulator.what_if.comparison import Comparison, Spread, Variant
 from paceline_operator.simulator.what_if.figures import Figures

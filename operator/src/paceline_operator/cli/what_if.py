@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from paceline_operator.autopilot.policy import policy_from_spec
+from paceline_operator.autopilot.vocabulary.policy import policy_from_spec
 from paceline_operator.cli import what_if_load, what_if_progress
 from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.manifest import Manifest, read_manifest

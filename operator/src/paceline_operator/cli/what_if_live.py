@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paceline_operator.api.status import InferenceServiceStatus
-from paceline_operator.autopilot.memory import load_memory
+from paceline_operator.autopilot.vocabulary.memory import load_memory
 from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.manifest import check_playable, read_spec
 from paceline_operator.cli.service import Service, connected

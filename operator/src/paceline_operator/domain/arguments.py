@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from paceline_operator.api.choice import DeviceType, Runtime
 from paceline_operator.api.v1alpha1 import EngineSpec, InferenceServiceSpec
-from paceline_operator.autopilot.policy import DEFAULT_MAX_NUM_SEQS
+from paceline_operator.autopilot.vocabulary.policy import DEFAULT_MAX_NUM_SEQS
 from paceline_operator.domain.contract import BY_OBJECTIVES, DRAIN_GRACE_SECONDS, SUBCOMMAND, Flag
 from paceline_operator.domain.errors import SpecError, UnsupportedModelError
 from paceline_operator.domain.model_source import Weights

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
-from paceline_operator.autopilot.decision import Decision, Knob, Tick
-from paceline_operator.autopilot.fleet import Allowance
-from paceline_operator.autopilot.restraint import ORDERED
+from paceline_operator.autopilot.situation.restraint import ORDERED
+from paceline_operator.autopilot.vocabulary.decision import Decision, Knob, Tick
+from paceline_operator.autopilot.vocabulary.fleet import Allowance
 
 WINDOW_S = 60.0
 PATIENT_SHARE = 0.5

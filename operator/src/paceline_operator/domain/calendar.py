@@ -9,9 +9,9 @@ from math import isfinite
 from paceline_operator.api.conditions import timestamp
 from paceline_operator.api.status import CalendarStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot.policy import recurrence
-from paceline_operator.autopilot.recurrence import Recurrence, flaw
-from paceline_operator.autopilot.timetable import Timetable
+from paceline_operator.autopilot.vocabulary.policy import recurrence
+from paceline_operator.autopilot.vocabulary.recurrence import Recurrence, flaw
+from paceline_operator.autopilot.vocabulary.timetable import Timetable
 from paceline_operator.domain.errors import InvalidCalendarError
 
 

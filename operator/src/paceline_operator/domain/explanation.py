@@ -13,7 +13,12 @@ from paceline_operator.api.status import (
     ExplainedDecision,
     NextStepStatus,
 )
-from paceline_operator.autopilot.decision import Candidate, Decision, NextStep, Observation
+from paceline_operator.autopilot.vocabulary.decision import (
+    Candidate,
+    Decision,
+    NextStep,
+    Observation,
+)
 
 INPUT_DIGITS = 8
 """Enough to compute a decision again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paceline_operator.api.choice import Mode
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot.decision import Knob
+from paceline_operator.autopilot.vocabulary.decision import Knob
 
 _ORDER = (Mode.OFF, Mode.RECOMMEND, Mode.AUTO)
 

@@ -30,7 +30,13 @@ from paceline_operator.api.status import (
 )
 from paceline_operator.api.summary import summarize
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot.decision import Action, Decision, Knob, SloMeasurement, Tick
+from paceline_operator.autopilot.vocabulary.decision import (
+    Action,
+    Decision,
+    Knob,
+    SloMeasurement,
+    Tick,
+)
 from paceline_operator.domain import calendar, explanation, pinned, verdicts
 from paceline_operator.domain.names import selector_text
 from paceline_operator.domain.verdicts import Sight

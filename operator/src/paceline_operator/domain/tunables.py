@@ -9,9 +9,13 @@ from math import inf
 from typing import Any
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec, Mode, Slo
-from paceline_operator.autopilot.fleet import PodTunables, Trial
-from paceline_operator.autopilot.fleet import Tunables as Knobs
-from paceline_operator.autopilot.policy import budget_floor, initial_tunables, policy_from_spec
+from paceline_operator.autopilot.vocabulary.fleet import PodTunables, Trial
+from paceline_operator.autopilot.vocabulary.fleet import Tunables as Knobs
+from paceline_operator.autopilot.vocabulary.policy import (
+    budget_floor,
+    initial_tunables,
+    policy_from_spec,
+)
 from paceline_operator.domain.difference import digest
 
 MAX_REVISION = 2**53

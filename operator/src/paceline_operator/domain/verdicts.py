@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from paceline_operator.api.choice import ConditionStatus
 from paceline_operator.api.conditions import ConditionType, Verdict, timestamp
 from paceline_operator.api.v1alpha1 import MAX_WINDOW_SECONDS
-from paceline_operator.autopilot.decision import Tick
-from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.vocabulary.decision import Tick
+from paceline_operator.autopilot.vocabulary.fleet import DataClass
 from paceline_operator.domain import rollout
 from paceline_operator.domain.pods import CRASH_LOOP, UNSCHEDULABLE, PodView, Problem
 

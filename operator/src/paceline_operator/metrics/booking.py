@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from paceline_operator.autopilot.slices import ARRIVALS, Slices
-from paceline_operator.autopilot.window import Window
+from paceline_operator.autopilot.vocabulary.slices import ARRIVALS, Slices
+from paceline_operator.autopilot.vocabulary.window import Window
 
 
 class Booking:

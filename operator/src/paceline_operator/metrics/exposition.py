@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import Any
 
-from paceline_operator.autopilot.window import (
+from paceline_operator.autopilot.vocabulary.window import (
     BATCH,
     INTERACTIVE,
     TERMS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from paceline_operator.autopilot.window import Histogram, Moments, SloCounts
+from paceline_operator.autopilot.vocabulary.window import Histogram, Moments, SloCounts
 from paceline_operator.metrics.exposition import Exposition, Totals
 
 _K = TypeVar("_K")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import ceil, isfinite
 
-from paceline_operator.autopilot.window import Histogram
+from paceline_operator.autopilot.vocabulary.window import Histogram
 from paceline_operator.metrics import names
 from paceline_operator.metrics.errors import PrometheusError
 from paceline_operator.metrics.query_api import QueryApi

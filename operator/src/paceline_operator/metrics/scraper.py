@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from paceline_operator.autopilot.fleet import DataClass
-from paceline_operator.autopilot.window import BATCH, INTERACTIVE, Counter, PodShare, Window
+from paceline_operator.autopilot.vocabulary.fleet import DataClass
+from paceline_operator.autopilot.vocabulary.window import (
+    BATCH,
+    INTERACTIVE,
+    Counter,
+    PodShare,
+    Window,
+)
 from paceline_operator.metrics import names
 from paceline_operator.metrics.booking import Booking
 from paceline_operator.metrics.direct import SCRAPE_INTERVAL_S

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
 from paceline_operator.autopilot import pilot
-from paceline_operator.autopilot.decision import Knob
-from paceline_operator.autopilot.fleet import FleetObservation, PodObservation, Tunables
-from paceline_operator.autopilot.knob_loop import KNOB_EVERY_S
-from paceline_operator.autopilot.memory import Memory, not_after
-from paceline_operator.autopilot.policy import policy_from_spec
+from paceline_operator.autopilot.knobs.loop import KNOB_EVERY_S
 from paceline_operator.autopilot.record import Asked
-from paceline_operator.autopilot.replica_loop import REPLICA_EVERY_S
+from paceline_operator.autopilot.replicas.loop import REPLICA_EVERY_S
+from paceline_operator.autopilot.vocabulary.decision import Knob
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation, PodObservation, Tunables
+from paceline_operator.autopilot.vocabulary.memory import Memory, not_after
+from paceline_operator.autopilot.vocabulary.policy import policy_from_spec
 from paceline_operator.domain.pods import UNSCHEDULABLE, PodView, template_hash
 from paceline_operator.reconcile.observed import Observed
 

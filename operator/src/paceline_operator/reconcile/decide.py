@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot import cold_starts
-from paceline_operator.autopilot.decision import Knob, SetReplicas, Tick
-from paceline_operator.autopilot.fleet import DataClass, is_lost
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.policy import policy_from_spec
+from paceline_operator.autopilot.measurement import cold_starts
 from paceline_operator.autopilot.record import Asked
+from paceline_operator.autopilot.vocabulary.decision import Knob, SetReplicas, Tick
+from paceline_operator.autopilot.vocabulary.fleet import DataClass, is_lost
+from paceline_operator.autopilot.vocabulary.memory import Memory
+from paceline_operator.autopilot.vocabulary.policy import policy_from_spec
 from paceline_operator.domain import desired, ownership, replicas, rollout, scale_in
 from paceline_operator.domain.errors import SpecError
 from paceline_operator.domain.names import derive

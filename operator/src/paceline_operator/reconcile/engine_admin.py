@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.autopilot.vocabulary.fleet import PodTunables
 from paceline_operator.domain.contract import ADMIN_PORT, AdminPath
 from paceline_operator.domain.scale_in import DrainState
 from paceline_operator.domain.tunables import read_report

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot.attainment import LATENCY_OF
-from paceline_operator.autopilot.fleet import PodTunables
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.measurement.attainment import LATENCY_OF
+from paceline_operator.autopilot.vocabulary.fleet import PodTunables
+from paceline_operator.autopilot.vocabulary.memory import Memory
 from paceline_operator.domain import calendar, crash_loop, modes, pods, rollout, tunables
 from paceline_operator.domain.belonging import is_child, is_replica
 from paceline_operator.domain.contract import HEALTH_PORT, HealthPath

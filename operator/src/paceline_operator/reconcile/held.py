@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from paceline_operator.api.choice import Mode, Pause
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot import timetable
-from paceline_operator.autopilot.decision import Knob
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.policy import Policy, policy_from_spec
-from paceline_operator.autopilot.replica_limits import ordered
+from paceline_operator.autopilot.replicas.limits import ordered
+from paceline_operator.autopilot.vocabulary import timetable
+from paceline_operator.autopilot.vocabulary.decision import Knob
+from paceline_operator.autopilot.vocabulary.memory import Memory
+from paceline_operator.autopilot.vocabulary.policy import Policy, policy_from_spec
 from paceline_operator.reconcile.observed import Observed
 
 

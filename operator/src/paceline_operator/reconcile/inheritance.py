@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paceline_operator.api.status import InferenceServiceStatus
-from paceline_operator.autopilot.memory import load_memory
+from paceline_operator.autopilot.vocabulary.memory import load_memory
 from paceline_operator.domain import blast_radius, pinned
 from paceline_operator.kube.read import fetch_all
 from paceline_operator.kube.resource import INFERENCE_SERVICE

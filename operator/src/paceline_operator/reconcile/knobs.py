@@ -8,10 +8,10 @@ from typing import Any
 
 from paceline_operator.api.status import BudgetStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec, Mode
-from paceline_operator.autopilot.decision import SetTunables, Tick
-from paceline_operator.autopilot.fleet import PodTunables, Trial, Tunables
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.policy import policy_from_spec
+from paceline_operator.autopilot.vocabulary.decision import SetTunables, Tick
+from paceline_operator.autopilot.vocabulary.fleet import PodTunables, Trial, Tunables
+from paceline_operator.autopilot.vocabulary.memory import Memory
+from paceline_operator.autopilot.vocabulary.policy import policy_from_spec
 from paceline_operator.domain import tunables
 from paceline_operator.domain.contract import TUNABLES_FILE
 from paceline_operator.domain.names import derive

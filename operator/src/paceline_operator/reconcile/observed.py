@@ -8,9 +8,9 @@ from typing import Any
 
 from paceline_operator.api.status import InferenceServiceStatus
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot.decision import Knob
-from paceline_operator.autopilot.fleet import Allowance, PodTunables
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.vocabulary.decision import Knob
+from paceline_operator.autopilot.vocabulary.fleet import Allowance, PodTunables
+from paceline_operator.autopilot.vocabulary.memory import Memory
 from paceline_operator.domain import rollout
 from paceline_operator.domain.ownership import Write
 from paceline_operator.domain.pinned import Pinned

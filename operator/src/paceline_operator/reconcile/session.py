@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from paceline_operator.autopilot.decision import Decision, Observation, Tick
-from paceline_operator.autopilot.fleet import PodTunables
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.vocabulary.decision import Decision, Observation, Tick
+from paceline_operator.autopilot.vocabulary.fleet import PodTunables
+from paceline_operator.autopilot.vocabulary.memory import Memory
 from paceline_operator.domain import contest
 from paceline_operator.domain.ownership import Write
 from paceline_operator.domain.pinned import Pinned

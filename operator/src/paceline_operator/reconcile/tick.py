@@ -8,9 +8,9 @@ from typing import Any
 
 from paceline_operator.api.conditions import ConditionType, find_condition
 from paceline_operator.api.status import MAX_DECISIONS, InferenceServiceStatus
-from paceline_operator.autopilot.decision import Decision, Feasibility, Tick
-from paceline_operator.autopilot.fleet import DataClass, classify
-from paceline_operator.autopilot.memory import dump_memory
+from paceline_operator.autopilot.vocabulary.decision import Decision, Feasibility, Tick
+from paceline_operator.autopilot.vocabulary.fleet import DataClass, classify
+from paceline_operator.autopilot.vocabulary.memory import dump_memory
 from paceline_operator.domain import (
     blast_radius,
     contest,

@@ -7,11 +7,11 @@ from dataclasses import replace
 from math import inf
 
 from paceline_operator.autopilot import pilot
-from paceline_operator.autopilot.decision import Decision, SetReplicas, SetTunables, Tick
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.memory import Memory, dump_memory, load_memory
 from paceline_operator.autopilot.pilot import EARLY_S
-from paceline_operator.autopilot.policy import Policy
+from paceline_operator.autopilot.vocabulary.decision import Decision, SetReplicas, SetTunables, Tick
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.memory import Memory, dump_memory, load_memory
+from paceline_operator.autopilot.vocabulary.policy import Policy
 from paceline_operator.simulator.controller import Orders
 
 

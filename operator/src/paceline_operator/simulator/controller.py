@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from paceline_operator.autopilot.fleet import FleetObservation, Trial, Tunables
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation, Trial, Tunables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

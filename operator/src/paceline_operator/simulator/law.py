@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from paceline_operator.autopilot.law import Law
+from paceline_operator.autopilot.plant.law import Law
 
 
 class StepTime(Protocol):

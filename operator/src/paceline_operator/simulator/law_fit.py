@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 
-from paceline_operator.autopilot import fit
-from paceline_operator.autopilot.linear import solve_non_negative
-from paceline_operator.autopilot.memory import FitMemory
-from paceline_operator.autopilot.prior import GENERIC
-from paceline_operator.autopilot.window import Moments, StepClass, total_moments
+from paceline_operator.autopilot.plant import fit
+from paceline_operator.autopilot.plant.linear import solve_non_negative
+from paceline_operator.autopilot.plant.prior import GENERIC
+from paceline_operator.autopilot.vocabulary.memory import FitMemory
+from paceline_operator.autopilot.vocabulary.window import Moments, StepClass, total_moments
 from paceline_operator.simulator.law import StepLaw
 
 LEAST_STEPS = 30

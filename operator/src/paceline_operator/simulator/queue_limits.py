@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from paceline_operator.api.v1alpha1 import SloMetric, Tier
-from paceline_operator.autopilot.objectives import TAIL
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.measurement.objectives import TAIL
+from paceline_operator.autopilot.vocabulary.policy import Objective
 
 QueueLimits = tuple[tuple[float, ...], tuple[float, ...]]
 """Longest expected waits for a first token, of interactive and of batch calls, in seconds: the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paceline_operator.autopilot.window import INTERACTIVE
+from paceline_operator.autopilot.vocabulary.window import INTERACTIVE
 
 PREFIX_BLOCK_TOKENS = 512
 """Tokens of a prompt that one id of `prefix_blocks` stands for; the last may stand for fewer."""

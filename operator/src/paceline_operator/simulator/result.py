@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from paceline_operator.autopilot.decision import Knob
+from paceline_operator.autopilot.vocabulary.decision import Knob
 from paceline_operator.simulator.scoring.outcome import Outcome
 from paceline_operator.simulator.scoring.score import Samples, by_time
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from paceline_operator.autopilot.fleet import DataClass, FleetObservation, PodObservation
-from paceline_operator.autopilot.window import Counter, Histogram, Latency, StepClass, Window
+from paceline_operator.autopilot.vocabulary.fleet import DataClass, FleetObservation, PodObservation
+from paceline_operator.autopilot.vocabulary.window import (
+    Counter,
+    Histogram,
+    Latency,
+    StepClass,
+    Window,
+)
 from tests.operator.autopilot.build import fleet, moments, pod, window
 
 __all__ = ["fleet", "gauges", "histogram", "moments", "pending", "pod", "slices", "stale", "window"]

@@ -16,9 +16,9 @@ from bench.conformance.policies.ablations import (
     with_replicas,
 )
 from paceline_operator.api.v1alpha1 import Mode
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.memory import Bursts, Memory, Regret
-from paceline_operator.autopilot.window import Latency, SloCounts, slo_key
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.memory import Bursts, Memory, Regret
+from paceline_operator.autopilot.vocabulary.window import Latency, SloCounts, slo_key
 from tests.bench.conformance.policies.observed import fleet, histogram, learned, pod
 from tests.operator.autopilot.build import TTFT, auto
 

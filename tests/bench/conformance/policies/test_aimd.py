@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bench.conformance.policies.aimd import Aimd
-from paceline_operator.autopilot.fleet import FleetObservation, PodTunables, Tunables
-from paceline_operator.autopilot.window import Histogram, Latency
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation, PodTunables, Tunables
+from paceline_operator.autopilot.vocabulary.window import Histogram, Latency
 from paceline_operator.simulator.controller import NOTHING
 from tests.bench.conformance.policies.observed import fleet, histogram, pod, slices
 

@@ -15,8 +15,8 @@ from bench.conformance.policies.catalogue import (
     find_baseline,
 )
 from bench.conformance.policies.site import ReplicaBounds, Site
-from paceline_operator.autopilot.fleet import DataClass, FleetObservation, PodObservation
-from paceline_operator.autopilot.window import Latency
+from paceline_operator.autopilot.vocabulary.fleet import DataClass, FleetObservation, PodObservation
+from paceline_operator.autopilot.vocabulary.window import Latency
 from tests.bench.conformance.policies.observed import (
     busy,
     fleet,

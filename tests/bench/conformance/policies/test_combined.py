@@ -6,7 +6,7 @@ from bench.conformance.policies.combined import Combined
 from bench.conformance.policies.keda import WAITING, keda
 from bench.conformance.policies.site import ReplicaBounds
 from bench.conformance.policies.static import Static
-from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.vocabulary.fleet import Tunables
 from paceline_operator.simulator.controller import NOTHING
 from tests.bench.conformance.policies.observed import gauges
 

@@ -14,7 +14,7 @@ from bench.conformance.policies.dynamo_engine import (
     shape_of,
 )
 from bench.conformance.policies.step_regression import StepLine
-from paceline_operator.autopilot.window import Counter
+from paceline_operator.autopilot.vocabulary.window import Counter
 from tests.bench.conformance.policies.observed import fleet, learned, pod, step_s, window
 
 MODEL = EngineModel(line=StepLine(0.010, 5e-5, 1e-7), prefill_mean=100.0, row_kv_mean=500.0)

@@ -12,7 +12,7 @@ import pytest
 from bench.conformance.policies.dynamo_engine import Latencies
 from bench.conformance.policies.dynamo_load import DynamoLoad
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import FleetObservation, PodObservation
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation, PodObservation
 from paceline_operator.simulator.controller import NOTHING
 from tests.bench.conformance.policies.observed import fleet, learned, pending, pod, stale
 

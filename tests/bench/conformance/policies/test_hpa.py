@@ -16,7 +16,7 @@ from bench.conformance.policies.hpa import (
     by_total,
 )
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
 from paceline_operator.simulator.controller import NOTHING
 from tests.bench.conformance.policies.observed import busy, fleet, gauges, pending, pod, stale
 

@@ -14,7 +14,7 @@ from bench.conformance.policies.keda import (
     keda,
 )
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import DataClass
+from paceline_operator.autopilot.vocabulary.fleet import DataClass
 from tests.bench.conformance.policies.observed import fleet, gauges, pod, stale
 
 BOUNDS = ReplicaBounds(least=1, most=20)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bench.conformance.policies.kpa import AIBRIX, KNATIVE, KpaSettings, PodAutoscaler
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import DataClass, FleetObservation
+from paceline_operator.autopilot.vocabulary.fleet import DataClass, FleetObservation
 from paceline_operator.simulator.controller import NOTHING
 from tests.bench.conformance.policies.observed import fleet, pod
 

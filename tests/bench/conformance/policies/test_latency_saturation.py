@@ -6,8 +6,8 @@ import pytest
 
 from bench.conformance.policies.latency_saturation import LatencySaturation
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.window import Latency
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.window import Latency
 from tests.bench.conformance.policies.observed import fleet, histogram, pending, pod, slices
 
 BOUNDS = ReplicaBounds(least=1, most=30)

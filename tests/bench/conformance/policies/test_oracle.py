@@ -19,7 +19,7 @@ from bench.conformance.policies.oracle import (
     plan,
 )
 from bench.conformance.policies.site import ReplicaBounds
-from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.vocabulary.fleet import Tunables
 from paceline_operator.simulator.controller import NOTHING
 from paceline_operator.simulator.fleet.faults import StepsSlower
 from paceline_operator.simulator.law import StepLaw

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.conformance.policies.static import Static
-from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.vocabulary.fleet import Tunables
 from paceline_operator.simulator.controller import NOTHING, Orders
 from tests.bench.conformance.policies.observed import fleet
 

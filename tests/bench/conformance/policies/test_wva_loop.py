@@ -8,7 +8,7 @@ from bench.conformance.policies.gauge_history import Peak
 from bench.conformance.policies.site import ReplicaBounds
 from bench.conformance.policies.wva_loop import WorkloadVariantAutoscaler
 from bench.conformance.policies.wva_spare import SpareAnalyzer
-from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
 from tests.bench.conformance.policies.observed import fleet, pod
 
 BOUNDS = ReplicaBounds(least=1, most=5)

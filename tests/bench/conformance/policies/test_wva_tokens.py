@@ -6,8 +6,8 @@ import pytest
 
 from bench.conformance.policies.gauge_history import Peak
 from bench.conformance.policies.wva_tokens import TokenAnalyzer
-from paceline_operator.autopilot.fleet import FleetObservation, PodTunables
-from paceline_operator.autopilot.window import Latency
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation, PodTunables
+from paceline_operator.autopilot.vocabulary.window import Latency
 from tests.bench.conformance.policies.observed import fleet, histogram, pending, pod, slices
 
 POOL = 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.window import BATCH
+from paceline_operator.autopilot.vocabulary.window import BATCH
 from paceline_operator.simulator.engine.decodes import Decodes
 from paceline_operator.simulator.engine.sequence import Sequence
 from paceline_operator.simulator.request import Request

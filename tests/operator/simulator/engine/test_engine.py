@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from paceline_operator.autopilot.window import BATCH
+from paceline_operator.autopilot.vocabulary.window import BATCH
 from paceline_operator.simulator.engine import Engine
 from paceline_operator.simulator.engine.speculation import Speculation
 from paceline_operator.simulator.engine_config import EngineConfig

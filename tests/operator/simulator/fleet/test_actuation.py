@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from paceline_operator.autopilot.decision import Knob
-from paceline_operator.autopilot.fleet import PodTunables
-from paceline_operator.autopilot.window import StepClass, merge
+from paceline_operator.autopilot.vocabulary.decision import Knob
+from paceline_operator.autopilot.vocabulary.fleet import PodTunables
+from paceline_operator.autopilot.vocabulary.window import StepClass, merge
 from paceline_operator.simulator.fleet.faults import (
     Autoscaled,
     Fault,

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from paceline_operator.autopilot.fleet import DataClass, FleetObservation
-from paceline_operator.autopilot.window import Counter
+from paceline_operator.autopilot.vocabulary.fleet import DataClass, FleetObservation
+from paceline_operator.autopilot.vocabulary.window import Counter
 from paceline_operator.metrics import scraper
 from paceline_operator.simulator.fleet.faults import MetricsFrozen, PodKilled, ScrapesLost
 from paceline_operator.simulator.fleet.fleet_config import ABSENT_AFTER_S, STALE_AFTER_SCRAPES

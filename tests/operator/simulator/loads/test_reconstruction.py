@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.window import Histogram
+from paceline_operator.autopilot.vocabulary.window import Histogram
 from paceline_operator.simulator.loads.reconstruction import Measured, Reconstruction, Sizes
 from paceline_operator.simulator.request import Request
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from paceline_operator.api.v1alpha1 import SloMetric
-from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.window import (
+from paceline_operator.autopilot.vocabulary.policy import Objective
+from paceline_operator.autopilot.vocabulary.window import (
     Counter,
     Latency,
     SloCounts,

@@ -8,8 +8,15 @@ from math import inf
 import pytest
 
 from paceline_operator.api.v1alpha1 import SloMetric, Tier
-from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.window import Counter, Latency, SloCounts, Window, merge, slo_key
+from paceline_operator.autopilot.vocabulary.policy import Objective
+from paceline_operator.autopilot.vocabulary.window import (
+    Counter,
+    Latency,
+    SloCounts,
+    Window,
+    merge,
+    slo_key,
+)
 from paceline_operator.simulator.engine import Engine
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.law import StepLaw

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from paceline_operator.api.v1alpha1 import SloMetric, Tier
-from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.window import SloCounts
+from paceline_operator.autopilot.vocabulary.policy import Objective
+from paceline_operator.autopilot.vocabulary.window import SloCounts
 from paceline_operator.simulator.metering.objective_counts import ObjectiveCounts
 from tests.operator.simulator.served import begun, over, waiting
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.window import StepClass
+from paceline_operator.autopilot.vocabulary.window import StepClass
 from paceline_operator.simulator.metering.step_meter import ITL_EDGES, STEP_EDGES, StepMeter, Times
 from tests.operator.autopilot.build import moments
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paceline_operator.autopilot.window import TERMS, Latency, Moments
+from paceline_operator.autopilot.vocabulary.window import TERMS, Latency, Moments
 from paceline_operator.simulator.metering.edges import EDGES
 from paceline_operator.simulator.metering.stretch import (
     Stretch,

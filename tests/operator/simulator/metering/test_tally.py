@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from math import inf
 
-from paceline_operator.autopilot.window import Histogram
+from paceline_operator.autopilot.vocabulary.window import Histogram
 from paceline_operator.simulator.metering.tally import Tally
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from paceline_operator.api.v1alpha1 import SloMetric, Tier
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.simulator.scoring.outcome import (
     ABORTED,
     COMPLETED,

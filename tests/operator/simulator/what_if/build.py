@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec, SloMetric
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.simulator.profiles import find_profile
 from paceline_operator.simulator.what_if.comparison import Comparison, LoadFacts, Variant
 from paceline_operator.simulator.what_if.engine_facts import EngineFacts

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.policy import Policy
+from paceline_operator.autopilot.vocabulary.memory import Memory
+from paceline_operator.autopilot.vocabulary.policy import Policy
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.law import FittedLaw
 from paceline_operator.simulator.profiles import UnknownProfileError, find_profile

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from paceline_operator.autopilot.decision import Knob
+from paceline_operator.autopilot.vocabulary.decision import Knob
 from paceline_operator.simulator.result import Move, Result, Sample
 from paceline_operator.simulator.scoring.outcome import FAILED, REFUSED, Outcome
 from paceline_operator.simulator.what_if.figures import Figures, figures

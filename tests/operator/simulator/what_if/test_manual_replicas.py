@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.vocabulary.memory import Memory
 from paceline_operator.simulator.what_if.fleet import fleet_config
 from paceline_operator.simulator.what_if.manual_replicas import kept, without_past_floor
 from tests.operator.simulator.what_if.build import facts, spec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paceline_operator.autopilot.window import BATCH
+from paceline_operator.autopilot.vocabulary.window import BATCH
 from paceline_operator.simulator.engine.chance import Chance
 from paceline_operator.simulator.engine.entrance import Entrance
 from paceline_operator.simulator.engine.loop import Loop

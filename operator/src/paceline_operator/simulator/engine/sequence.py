@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paceline_operator.autopilot.window import BATCH
+from paceline_operator.autopilot.vocabulary.window import BATCH
 from paceline_operator.simulator.sink import Served
 
 INTERACTIVE_TIER = 0

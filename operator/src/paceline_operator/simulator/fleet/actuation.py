@@ -10,8 +10,8 @@ from functools import partial
 from math import inf
 from typing import Protocol, runtime_checkable
 
-from paceline_operator.autopilot.decision import Knob
-from paceline_operator.autopilot.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.decision import Knob
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
 from paceline_operator.domain import ownership, scale_in
 from paceline_operator.domain.pods import PodView
 from paceline_operator.domain.tunables import Agreed

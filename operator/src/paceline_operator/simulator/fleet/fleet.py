@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from paceline_operator.autopilot.fleet import Tunables
+from paceline_operator.autopilot.vocabulary.fleet import Tunables
 from paceline_operator.domain.contract import DRAIN_GRACE_SECONDS
 from paceline_operator.domain.tunables import Agreed
 from paceline_operator.simulator.fleet.agenda import Agenda

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.simulator.engine_config import EngineConfig
 
 BEGIN_S = 1000.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.simulator.request import Request
 from paceline_operator.simulator.scoring.outcome import COMPLETED, REFUSED, Outcome
 from paceline_operator.simulator.scoring.yardstick import Yardstick

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
-from paceline_operator.autopilot.fleet import PodTunables, Tunables
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.vocabulary.fleet import PodTunables, Tunables
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.domain.contract import DRAIN_GRACE_SECONDS
 from paceline_operator.domain.pods import UNSCHEDULABLE, PodView, Problem
 from paceline_operator.domain.scale_in import DrainState

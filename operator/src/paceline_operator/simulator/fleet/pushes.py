@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from math import inf
 
-from paceline_operator.autopilot.fleet import PodTunables
+from paceline_operator.autopilot.vocabulary.fleet import PodTunables
 from paceline_operator.domain.tunables import Agreed, runs_with
 from paceline_operator.simulator.fleet.agenda import Agenda
 from paceline_operator.simulator.fleet.faults import Faults, PushesIgnored, ValuesKept

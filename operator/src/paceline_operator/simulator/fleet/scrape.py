@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from paceline_operator.autopilot.fleet import (
+from paceline_operator.autopilot.vocabulary.fleet import (
     DataClass,
     PodObservation,
     PodTunables,
     is_lost,
 )
-from paceline_operator.autopilot.slices import Slices
-from paceline_operator.autopilot.window import Counter, PodShare, Window
+from paceline_operator.autopilot.vocabulary.slices import Slices
+from paceline_operator.autopilot.vocabulary.window import Counter, PodShare, Window
 from paceline_operator.domain.pods import UNSCHEDULABLE, PodView
 from paceline_operator.simulator.fleet.faults import Faults, MetricsFrozen, ScrapesLost
 from paceline_operator.simulator.fleet.fleet_config import ABSENT_AFTER_S, STALE_AFTER_SCRAPES

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
-from paceline_operator.autopilot.window import INTERACTIVE, Histogram
+from paceline_operator.autopilot.vocabulary.window import INTERACTIVE, Histogram
 from paceline_operator.simulator.generator import Generator
 from paceline_operator.simulator.loads.arrivals import arrivals, points
 from paceline_operator.simulator.loads.rates import Segment

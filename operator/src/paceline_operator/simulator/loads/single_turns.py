@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from paceline_operator.autopilot.window import INTERACTIVE
+from paceline_operator.autopilot.vocabulary.window import INTERACTIVE
 from paceline_operator.simulator.generator import Generator
 from paceline_operator.simulator.loads.arrivals import arrivals, points
 from paceline_operator.simulator.loads.lengths import Lengths

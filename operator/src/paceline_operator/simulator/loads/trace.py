@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from paceline_operator.autopilot.window import INTERACTIVE
+from paceline_operator.autopilot.vocabulary.window import INTERACTIVE
 from paceline_operator.simulator.request import PREFIX_BLOCK_TOKENS, Request
 
 LATEST_FIRST_ARRIVAL_S = 86_400.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paceline_operator.autopilot.window import Latency
+from paceline_operator.autopilot.vocabulary.window import Latency
 
 _TTFT_S = (
     0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4,

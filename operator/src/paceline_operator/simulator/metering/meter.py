@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.window import (
+from paceline_operator.autopilot.vocabulary.policy import Objective
+from paceline_operator.autopilot.vocabulary.window import (
     BATCH,
     INTERACTIVE,
     Counter,

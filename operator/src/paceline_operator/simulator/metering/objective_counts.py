@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from paceline_operator.api.v1alpha1 import SloMetric, Tier
-from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.window import SloCounts, slo_key
+from paceline_operator.autopilot.vocabulary.policy import Objective
+from paceline_operator.autopilot.vocabulary.window import SloCounts, slo_key
 from paceline_operator.simulator.metering.sample_counts import SampleCounts
 from paceline_operator.simulator.metering.tier_rules import TierRules
 from paceline_operator.simulator.scoring.yardstick import itl_targets_ms, percentile_met

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from paceline_operator.autopilot.policy import Objective
-from paceline_operator.autopilot.window import SloCounts
+from paceline_operator.autopilot.vocabulary.policy import Objective
+from paceline_operator.autopilot.vocabulary.window import SloCounts
 from paceline_operator.simulator.metering.target import longest_s
 
 

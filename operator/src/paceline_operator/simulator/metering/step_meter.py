@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from paceline_operator.autopilot.window import TERMS, Latency, Moments, StepClass
+from paceline_operator.autopilot.vocabulary.window import TERMS, Latency, Moments, StepClass
 from paceline_operator.simulator.metering.edges import EDGES
 from paceline_operator.simulator.metering.grid import Grid
 from paceline_operator.simulator.metering.stretch import Stretch, add_moments, buckets_of

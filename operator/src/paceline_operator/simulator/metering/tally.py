@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from math import inf
 
-from paceline_operator.autopilot.window import Histogram
+from paceline_operator.autopilot.vocabulary.window import Histogram
 
 
 class Tally:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import inf
 
 from paceline_operator.api.v1alpha1 import SloMetric
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.simulator.metering.deadline import Deadline
 from paceline_operator.simulator.metering.sample_counts import SampleCounts
 from paceline_operator.simulator.sink import Served

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from paceline_operator.api.v1alpha1 import SloMetric
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.simulator.metering.target import longest_s
 from paceline_operator.simulator.scoring.outcome import Outcome
 

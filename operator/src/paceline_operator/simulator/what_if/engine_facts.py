@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot.law import Law
-from paceline_operator.autopilot.memory import Memory
-from paceline_operator.autopilot.plant import build_plant
-from paceline_operator.autopilot.policy import policy_from_spec
-from paceline_operator.autopilot.prior import prior_of
-from paceline_operator.autopilot.workload import Workload
+from paceline_operator.autopilot.plant.law import Law
+from paceline_operator.autopilot.plant.plant import build_plant
+from paceline_operator.autopilot.plant.prior import prior_of
+from paceline_operator.autopilot.plant.workload import Workload
+from paceline_operator.autopilot.vocabulary.memory import Memory
+from paceline_operator.autopilot.vocabulary.policy import policy_from_spec
 from paceline_operator.simulator.law import FittedLaw, StepTime
 from paceline_operator.simulator.profiles import PROFILES, find_profile
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from paceline_operator.autopilot.decision import Knob
-from paceline_operator.autopilot.policy import Objective
+from paceline_operator.autopilot.vocabulary.decision import Knob
+from paceline_operator.autopilot.vocabulary.policy import Objective
 from paceline_operator.simulator.result import Result, Sample
 from paceline_operator.simulator.scoring.outcome import REFUSED, Outcome
 from paceline_operator.simulator.scoring.score import Score, overall, worst_window

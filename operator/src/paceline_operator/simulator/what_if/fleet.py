@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from paceline_operator.api.choice import Mode, RoutingMode
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot.policy import Policy, initial_tunables, policy_from_spec
+from paceline_operator.autopilot.vocabulary.policy import Policy, initial_tunables, policy_from_spec
 from paceline_operator.simulator.engine_config import EngineConfig
 from paceline_operator.simulator.fleet.fleet_config import FleetConfig, Routing, RoutingKind
 from paceline_operator.simulator.queue_limits import by_objectives

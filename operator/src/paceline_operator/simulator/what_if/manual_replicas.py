@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paceline_operator.api.choice import Mode
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot.memory import Memory
+from paceline_operator.autopilot.vocabulary.memory import Memory
 
 NO_FLOOR = 1
 """What is stored where nobody says anything; no minimum is lower."""

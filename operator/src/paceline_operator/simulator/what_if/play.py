@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing_extensions import override
 
 from paceline_operator.api.v1alpha1 import InferenceServiceSpec
-from paceline_operator.autopilot.fleet import FleetObservation
-from paceline_operator.autopilot.policy import Policy
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
+from paceline_operator.autopilot.vocabulary.policy import Policy
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.controller import Orders
 from paceline_operator.simulator.fleet.fleet_config import BEGIN_S

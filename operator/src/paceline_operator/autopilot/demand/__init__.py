@@ -1,0 +1,1 @@
+"""How much will be offered when a replica ordered now serves."""
