@@ -25,7 +25,7 @@ from pathlib import Path
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
 from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
 from paceline_operator.autopilot.vocabulary.policy import Objective, Policy
-from paceline_operator.cli.trace_file import read_trace
+from paceline_operator.cli.what_if.trace_file import read_trace
 from paceline_operator.simulator.autopilot_controller import AutopilotController
 from paceline_operator.simulator.controller import Controller, Orders
 from paceline_operator.simulator.engine import loop as step_loop

@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.conformance.load_case import LoadCase, Service
 from bench.conformance.shape import Shape, measure
 from bench.conformance.sizing import replicas
-from paceline_operator.cli.trace_file import ENDINGS, trace_paths, trace_tape
+from paceline_operator.cli.what_if.trace_file import ENDINGS, trace_paths, trace_tape
 from paceline_operator.simulator.generator import Generator
 from paceline_operator.simulator.loads.superpose import Tape, jitter, superpose, until
 from paceline_operator.simulator.request import Request

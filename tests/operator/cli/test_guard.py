@@ -6,8 +6,8 @@ import pytest
 import typer
 
 from paceline_operator.cli.errors import CliError
-from paceline_operator.cli.guard import UNANSWERED, guarded
-from paceline_operator.cli.main import INTERRUPTED
+from paceline_operator.cli.exit_code import INTERRUPTED, UNANSWERED
+from paceline_operator.cli.guard import guarded
 
 
 def ended_by(error: BaseException, failed: int = UNANSWERED) -> int:

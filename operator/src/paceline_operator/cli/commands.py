@@ -14,13 +14,14 @@ from rich.console import Console
 from rich.live import Live
 
 from paceline_operator.cli import document, status_view
+from paceline_operator.cli.exit_code import UNANSWERED
 from paceline_operator.cli.explanation import explain as explained
-from paceline_operator.cli.guard import UNANSWERED, guarded
+from paceline_operator.cli.guard import guarded
 from paceline_operator.cli.plain_text import one_line
 from paceline_operator.cli.replay import replay as replayed
 from paceline_operator.cli.service import Service, connected
 from paceline_operator.cli.watching import looks
-from paceline_operator.cli.what_if_command import what_if
+from paceline_operator.cli.what_if.command import what_if
 from paceline_operator.cli.wording import utc_now
 
 UNLIMITED = 10_000

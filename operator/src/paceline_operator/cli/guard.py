@@ -10,12 +10,8 @@ from contextlib import contextmanager
 import typer
 
 from paceline_operator.cli.errors import CliError
-from paceline_operator.cli.main import INTERRUPTED
+from paceline_operator.cli.exit_code import FAILED, INTERRUPTED
 from paceline_operator.cli.plain_text import one_line
-
-FAILED = 1
-UNANSWERED = 2
-"""Of commands whose answer itself may be a 1, as with `kubectl diff`."""
 
 
 @contextmanager

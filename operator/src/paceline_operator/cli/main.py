@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-INTERRUPTED = 130
+from paceline_operator.cli.exit_code import INTERRUPTED
 
 
 def main() -> None:

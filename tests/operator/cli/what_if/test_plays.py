@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from paceline_operator.cli.what_if_progress import TELL_EVERY_S, Play
+from paceline_operator.cli.what_if.plays import TELL_EVERY_S, Play
 
 
 class Desk:

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from paceline_operator.cli.comparison_document import comparison_document
-from paceline_operator.cli.comparison_rows import rows
-from paceline_operator.cli.comparison_view import markdown, notes, render, title
+from paceline_operator.cli.what_if.comparison_document import comparison_document
+from paceline_operator.cli.what_if.comparison_rows import rows
+from paceline_operator.cli.what_if.comparison_view import markdown, notes, render, title
 from paceline_operator.simulator.what_if.comparison import Comparison, verdict
 from tests.operator.simulator.what_if.build import ITL, TTFT, comparison, figures, variant
 

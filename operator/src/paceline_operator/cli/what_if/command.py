@@ -12,11 +12,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from paceline_operator.cli import comparison_view, duration, progress
-from paceline_operator.cli.comparison_document import comparison_document
+from paceline_operator.cli import duration, progress
 from paceline_operator.cli.errors import CliError
-from paceline_operator.cli.guard import UNANSWERED, guarded
-from paceline_operator.cli.what_if import Asked, compare, gather
+from paceline_operator.cli.exit_code import UNANSWERED
+from paceline_operator.cli.guard import guarded
+from paceline_operator.cli.what_if import comparison_view
+from paceline_operator.cli.what_if.comparison_document import comparison_document
+from paceline_operator.cli.what_if.run import Asked, compare, gather
 from paceline_operator.simulator.what_if.comparison import Comparison
 from paceline_operator.simulator.what_if.engine_facts import Said
 

@@ -6,9 +6,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from paceline_operator.cli.comparison_rows import Row, rows
 from paceline_operator.cli.duration import written
 from paceline_operator.cli.plain_text import one_line
+from paceline_operator.cli.what_if.comparison_rows import Row, rows
 from paceline_operator.cli.wording import counted
 from paceline_operator.simulator.what_if.comparison import Comparison, verdict
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline_operator.cli.trace_file import read_trace, trace_paths, trace_tape
+from paceline_operator.cli.what_if.trace_file import read_trace, trace_paths, trace_tape
 from paceline_operator.simulator.loads.trace import TraceError
 from paceline_operator.simulator.request import Request
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from paceline_operator.cli.errors import CliError
-from paceline_operator.cli.what_if import NO_OLD, Asked, compare, gather
+from paceline_operator.cli.what_if.run import NO_OLD, Asked, compare, gather
 from tests.operator.cli.test_main import run
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 EXAMPLE = (ROOT / "docs/what-if.md").read_text().split("## ")[1]
 TABLE_LINES = 19
 SPAN_S, RATE_RPS = 60, 2

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline_operator.cli import what_if_load
 from paceline_operator.cli.errors import CliError
+from paceline_operator.cli.what_if import load as what_if_load
 from paceline_operator.metrics.load_history import History
 from paceline_operator.simulator.loads.reconstruction import Reconstruction
 from paceline_operator.simulator.loads.trace import TraceError

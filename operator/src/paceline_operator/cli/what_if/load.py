@@ -14,7 +14,7 @@ import aiohttp
 
 from paceline_operator.cli import duration, wording
 from paceline_operator.cli.errors import CliError
-from paceline_operator.cli.trace_file import trace_tape
+from paceline_operator.cli.what_if.trace_file import trace_tape
 from paceline_operator.domain.names import derive
 from paceline_operator.metrics.errors import PrometheusError
 from paceline_operator.metrics.load_history import History, Question, read_history

@@ -21,7 +21,7 @@ import pytest
 
 from e2e.cluster.pki import Authority, Subject
 from paceline_operator.cli.errors import CliError
-from paceline_operator.cli.prometheus_access import read_access
+from paceline_operator.cli.what_if.prometheus_access import read_access
 from paceline_operator.metrics.errors import PrometheusError
 from paceline_operator.metrics.query_api import QueryApi
 from paceline_operator.simulator.request import Request

@@ -6,16 +6,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from paceline_operator.autopilot.vocabulary.policy import policy_from_spec
-from paceline_operator.cli import what_if_load, what_if_progress
 from paceline_operator.cli.errors import CliError
 from paceline_operator.cli.manifest import Manifest, read_manifest
 from paceline_operator.cli.object_name import check_namespace
 from paceline_operator.cli.progress import Told
-from paceline_operator.cli.prometheus_access import read_access
 from paceline_operator.cli.service import Service
-from paceline_operator.cli.what_if_live import live_service, measured_on
-from paceline_operator.cli.what_if_load import PlayableLoad
-from paceline_operator.cli.what_if_subject import Subject, subjects
+from paceline_operator.cli.what_if import load as what_if_load
+from paceline_operator.cli.what_if import plays as what_if_progress
+from paceline_operator.cli.what_if.live import live_service, measured_on
+from paceline_operator.cli.what_if.load import PlayableLoad
+from paceline_operator.cli.what_if.prometheus_access import read_access
+from paceline_operator.cli.what_if.subject import Subject, subjects
 from paceline_operator.simulator.loads.trace import TraceError
 from paceline_operator.simulator.profiles import UnknownProfileError, find_profile
 from paceline_operator.simulator.what_if.comparison import Comparison, LoadFacts, Variant

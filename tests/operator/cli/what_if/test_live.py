@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from paceline_operator.api.status import InferenceServiceStatus
-from paceline_operator.cli import what_if
 from paceline_operator.cli.errors import CliError
-from paceline_operator.cli.what_if import Asked, Gathered
-from paceline_operator.cli.what_if_live import reported_kv_tokens
+from paceline_operator.cli.what_if import run as what_if
+from paceline_operator.cli.what_if.live import reported_kv_tokens
+from paceline_operator.cli.what_if.run import Asked, Gathered
 from tests.operator.cli.api_server import Api, api_server
 from tests.operator.cli.sample import SPEC, STATUS, TIME
 from tests.support.fleet_api import inference_service
