@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from paceline_operator.autopilot import hindsight, learning, pilot
-from paceline_operator.autopilot.demand import forecast as demand
-from paceline_operator.autopilot.demand import trend
+from paceline_operator.autopilot.demand import forecast, trend
 from paceline_operator.autopilot.knobs import account as knob_account
 from paceline_operator.autopilot.knobs import (
     itl_rules,
@@ -38,7 +37,7 @@ from paceline_operator.autopilot.replicas import feedback as replica_feedback
 from paceline_operator.autopilot.replicas import limits as replica_limits
 from paceline_operator.autopilot.replicas import loop as replica_loop
 from paceline_operator.autopilot.replicas import need as replica_need
-from paceline_operator.autopilot.situation import situation
+from paceline_operator.autopilot.situation import scene, situation
 from paceline_operator.autopilot.vocabulary import fleet, memory, slices
 from paceline_operator.metrics import scraper
 
@@ -118,15 +117,15 @@ SAID = {
     "reserve": f"1.645 standard deviations, {plant.MOST_RESERVED} at most",
     "dead band": f"anew where it differs by {percent(pacing_rules.DEAD_BAND)}",
     "replica loop": f"The replica loop, every {seconds(situation.REPLICA_EVERY_S)}",
-    "sure": f"z is {demand.SURE_SIGMAS}, since many",
-    "step": f"lies {demand.STEP_SIGMAS:g} standard deviations above the rest of the minute it is "
-    f"known for a step, and z is {demand.KNOWN_SIGMAS:g}",
-    "young": f"or less than {seconds(demand.YOUNG_S)} of anything",
+    "sure": f"z is {forecast.SURE_SIGMAS}, since many",
+    "step": f"lies {forecast.STEP_SIGMAS:g} standard deviations above the rest of the minute it is "
+    f"known for a step, and z is {forecast.KNOWN_SIGMAS:g}",
+    "young": f"or less than {seconds(forecast.YOUNG_S)} of anything",
     "remembered": f"until {workload._ENOUGH_REQUESTS:g} of them were seen, or "
     f"{workload._LEAST_REQUESTS:g} that "
     f"chance does not explain, for {minutes(workload._REMEMBERED_S)}",
-    "queued": f"; {demand.QUEUED_SIGMAS:g} are enough while prompts wait for more than half of the "
-    f"TTFT target{'' if situation.QUEUED_SHARE == 0.5 else '!'}",
+    "queued": f"; {forecast.QUEUED_SIGMAS:g} are enough while prompts wait for more than half of "
+    f"the TTFT target{'' if situation.QUEUED_SHARE == 0.5 else '!'}",
     "spend": f"late x (serving / left)^{capacity_evidence.GROWTH} <= "
     f"{capacity_evidence.AIM} (1 - share)",
     "aim": f"aim = {capacity_evidence.AIM} (1 - share)",
@@ -141,14 +140,14 @@ SAID = {
     "bursts": "for an hour the next one that asks for more than one replica is answered when it "
     f"has lasted {bursts.LONGER} times"
     f"{'' if bursts.REMEMBERED_S == 3600 else '!'}",
-    "spans": "what " + ", ".join(f"{s:g}" for s in demand.SPANS_S[:-2]) + f" and "
-    f"{demand.SPANS_S[-2]:g} s prove",
-    "fall": f"lie {demand.FALL_SIGMAS:g} standard deviations below it",
-    "slope": f"up to {demand.MOST_CARRIED:g} times the level",
-    "lines": f"the last five and ten minutes{'' if demand.LINES_S == (300, 600) else '!'}",
-    "tenths": f"while tenths of them{'' if demand.LINE_PARTS == 10 else '!'}",
+    "spans": "what " + ", ".join(f"{s:g}" for s in forecast.SPANS_S[:-2]) + f" and "
+    f"{forecast.SPANS_S[-2]:g} s prove",
+    "fall": f"lie {forecast.FALL_SIGMAS:g} standard deviations below it",
+    "slope": f"up to {forecast.MOST_CARRIED:g} times the level",
+    "lines": f"the last five and ten minutes{'' if forecast.LINES_S == (300, 600) else '!'}",
+    "tenths": f"while tenths of them{'' if forecast.LINE_PARTS == 10 else '!'}",
     "line": f"within {trend.LINE_SIGMAS:g} standard deviations): a step",
-    "surge": f"lies {demand.SURGE_SIGMAS:g} standard deviations above what came before",
+    "surge": f"lies {forecast.SURGE_SIGMAS:g} standard deviations above what came before",
     "surge tick": f"the loop looks every {seconds(pilot.SURGE_EVERY_S)}",
     "reliable": f"standard deviation {percent(situation.RELIABLE_SD)} at most",
     "overhead": f"plus the running step and {capacity.OVERHEAD_MS:g} ms",
@@ -168,7 +167,7 @@ SAID = {
     "drain": f"backlog / max({seconds(pending.SHORTEST_DRAIN_S)}, 2 C')",
     "known": f"missed for {seconds(replica_feedback._KNOWN_WINDOW_S)} "
     f"({seconds(replica_feedback._QUIET_WINDOW_S)} while",
-    "noise": f"plus {demand.NOISE_SIGMAS} \N{GREEK SMALL LETTER SIGMA} over that horizon",
+    "noise": f"plus {forecast.NOISE_SIGMAS} \N{GREEK SMALL LETTER SIGMA} over that horizon",
     "returns": f"back within {seconds(recommendation.RETURN_S)}: the down window grows by as "
     f"long as they were gone, up to {recommendation.MOST_WINDOWS:g} times",
     "returns last": f"once an hour{'' if recommendation.RETURN_LASTS_S == 3600 else '!'} has",
@@ -194,7 +193,7 @@ SAID = {
     "buckets": f"buckets of five minutes{'' if error_budget.BUCKET_S == 300 else '!'}",
     "judged": f"of a budget {seconds(knob_account.JUDGED_AFTER_S)} later",
     "replicas judged": f"a cold start and "
-    f"{seconds(situation.SETTLE_S + replica_account.JUDGED_OVER_S)} later",
+    f"{seconds(scene.SETTLE_S + replica_account.JUDGED_OVER_S)} later",
 }
 
 
