@@ -17,11 +17,7 @@ from paceline_operator.autopilot.vocabulary.decision import (
     SetReplicas,
     SetTunables,
 )
-from paceline_operator.autopilot.vocabulary.fleet import (
-    DataClass,
-    FleetObservation,
-    Tunables,
-)
+from paceline_operator.autopilot.vocabulary.fleet import DataClass, FleetObservation, Tunables
 from paceline_operator.autopilot.vocabulary.memory import Memory, Recommendation
 from paceline_operator.autopilot.vocabulary.policy import Objective, Policy
 from paceline_operator.autopilot.vocabulary.window import (

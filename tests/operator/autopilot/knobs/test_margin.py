@@ -9,12 +9,7 @@ import pytest
 
 from paceline_operator.api.v1alpha1 import SloMetric
 from paceline_operator.autopilot import pilot
-from paceline_operator.autopilot.knobs.margin import (
-    FAILED_LASTS_S,
-    JUDGED_AFTER,
-    LEAST,
-    trimmed,
-)
+from paceline_operator.autopilot.knobs.margin import FAILED_LASTS_S, JUDGED_AFTER, LEAST, trimmed
 from paceline_operator.autopilot.situation.situation import Situation
 from paceline_operator.autopilot.vocabulary.decision import Knob
 from paceline_operator.autopilot.vocabulary.fleet import Tunables

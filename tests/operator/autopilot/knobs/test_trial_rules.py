@@ -20,12 +20,7 @@ from paceline_operator.autopilot.knobs.trial_rules import (
 from paceline_operator.autopilot.learning import learned
 from paceline_operator.autopilot.situation.situation import Situation, understand
 from paceline_operator.autopilot.vocabulary.decision import Action, Reason, SetTunables
-from paceline_operator.autopilot.vocabulary.fleet import (
-    DataClass,
-    PodObservation,
-    Trial,
-    Tunables,
-)
+from paceline_operator.autopilot.vocabulary.fleet import DataClass, PodObservation, Trial, Tunables
 from paceline_operator.autopilot.vocabulary.memory import (
     Awaited,
     Memory,

@@ -14,6 +14,7 @@ from paceline_operator.autopilot.vocabulary.decision import Inputs
 def of_knobs(s: Situation) -> Inputs:
     """Behind a decision about the live knobs."""
     lately, budget, ladder = s.since_change, s.knobs.max_num_batched_tokens, s.ladder()
+    work = s.plant.workload
     figures: Inputs = {
         "budget": budget,
         "runningSeqs": s.knobs.max_num_running_seqs,
@@ -29,7 +30,9 @@ def of_knobs(s: Situation) -> Inputs:
         "stepAtBudgetMs": s.plant.full_ms(budget),
         "uncertainty": s.plant.uncertainty(budget),
         "cause": s.cause.value,
-        **_load(s),
+        "rowsP95": work.rows_p95,
+        "kvTokensP95": work.kv_p95,
+        "contextTokens": work.context_or_usual,
         **law_figures(s.plant.prefill.law, "prefill"),
         **law_figures(s.plant.decode.law, "decode"),
         "provenBudget": s.memory.proven_budget,
@@ -42,12 +45,3 @@ def of_knobs(s: Situation) -> Inputs:
     for objective in s.policy.objectives:
         figures[f"attainment.{objective.name}"] = measure(objective, lately).attainment
     return figures
-
-
-def _load(s: Situation) -> Inputs:
-    work = s.plant.workload
-    return {
-        "rowsP95": work.rows_p95,
-        "kvTokensP95": work.kv_p95,
-        "contextTokens": work.context or work.prompt_mean / 2,
-    }

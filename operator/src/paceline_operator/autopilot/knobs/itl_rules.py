@@ -122,7 +122,7 @@ def itl_feedback(s: Situation) -> Move | None:
 def paced_feedback(s: Situation) -> Move | None:
     """ITL is missed where engines size their steps: the step time follows the margin, or nothing.
 
-    See `knob_loop`: the margin grows with what is missed.
+    See `margin.trimmed`: the margin grows with what is missed.
     """
     if s.itl_target_ms is None or s.cause is Cause.NONE:
         return None

@@ -85,7 +85,7 @@ class Plant:
         decoding = min(decoding, budget - 1.0)
         prefill = budget - decoding
         resident = work.kv_p95 if rows is None else rows * self.kv_per_row
-        return prefill, decoding, resident, prefill * (work.context or work.prompt_mean / 2)
+        return prefill, decoding, resident, prefill * work.context_or_usual
 
 
 def paced_budget(plant: Plant, step_ms: float, ladder: Ladder) -> int:

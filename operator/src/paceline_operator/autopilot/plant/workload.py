@@ -73,6 +73,11 @@ class Workload:
         """Share of prompt tokens that have to be computed."""
         return 1.0 - self.hit_rate
 
+    @property
+    def context_or_usual(self) -> float:
+        """Context a prefill token attends to: half a prompt, until it was measured."""
+        return self.context or self.prompt_mean / 2
+
     def prompt_at(self, share: float) -> float:
         """Quantile of the prompts' length, on the lines between those that are known."""
         above = min(1.0, max(0.0, (share - 0.50) / 0.45))

@@ -115,7 +115,7 @@ def _capacity_terms(s: Situation) -> Inputs:
         "itlTargetMs": itl_ms,
         "margin": terms.margin,
         "kvCapacityTokens": terms.kv_capacity_tokens,
-        "contextTokens": s.plant.workload.context or s.plant.workload.prompt_mean / 2,
+        "contextTokens": s.plant.workload.context_or_usual,
         **law_figures(s.plant.prefill.law, "prefill"),
         **law_figures(s.plant.decode.law, "decode"),
     }

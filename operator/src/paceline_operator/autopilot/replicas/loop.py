@@ -26,12 +26,7 @@ from paceline_operator.autopilot.situation import restraint
 from paceline_operator.autopilot.situation.restraint import Restraint
 from paceline_operator.autopilot.situation.situation import REPLICA_EVERY_S, Situation
 from paceline_operator.autopilot.vocabulary import phrases
-from paceline_operator.autopilot.vocabulary.decision import (
-    Knob,
-    Reason,
-    ScalingLimit,
-    SetReplicas,
-)
+from paceline_operator.autopilot.vocabulary.decision import Knob, Reason, ScalingLimit, SetReplicas
 from paceline_operator.autopilot.vocabulary.fleet import DataClass
 from paceline_operator.autopilot.vocabulary.memory import Memory
 from paceline_operator.autopilot.vocabulary.move import Move, Outcome

@@ -6,15 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
-from paceline_operator.autopilot.measurement.attainment import (
-    ENOUGH_SAMPLES,
-    LEAST_SAMPLES,
-)
-from paceline_operator.autopilot.measurement.objectives import (
-    TAIL,
-    binding_share,
-    strictest_ms,
-)
+from paceline_operator.autopilot.measurement.attainment import ENOUGH_SAMPLES, LEAST_SAMPLES
+from paceline_operator.autopilot.measurement.objectives import TAIL, binding_share, strictest_ms
 from paceline_operator.autopilot.plant.capacity import (
     Terms,
     alone_e2e_ms,
@@ -23,9 +16,7 @@ from paceline_operator.autopilot.plant.capacity import (
 )
 from paceline_operator.autopilot.plant.plant import USABLE_SD, paced_budget
 from paceline_operator.autopilot.situation.scene import Scene
-from paceline_operator.autopilot.vocabulary.policy import (
-    Objective,
-)
+from paceline_operator.autopilot.vocabulary.policy import Objective
 
 CLEARLY_MET = 0.95
 """Share of an ITL target below which decoding alone counts as fast enough again."""

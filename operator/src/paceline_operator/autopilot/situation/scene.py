@@ -7,16 +7,10 @@ from functools import cached_property
 
 from paceline_operator.autopilot.demand.forecast import Demand
 from paceline_operator.autopilot.measurement import cold_starts
-from paceline_operator.autopilot.measurement.attainment import (
-    ENOUGH_SAMPLES,
-)
-from paceline_operator.autopilot.measurement.objectives import (
-    is_missed,
-)
+from paceline_operator.autopilot.measurement.attainment import ENOUGH_SAMPLES
+from paceline_operator.autopilot.measurement.objectives import is_missed
 from paceline_operator.autopilot.measurement.waiting import Waiting, waiting
-from paceline_operator.autopilot.plant.capacity import (
-    Bound,
-)
+from paceline_operator.autopilot.plant.capacity import Bound
 from paceline_operator.autopilot.plant.ladder import Ladder
 from paceline_operator.autopilot.plant.pace import sick
 from paceline_operator.autopilot.plant.plant import Plant
@@ -42,7 +36,7 @@ SETTLE_S = 20.0
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """One instant, understood.
+    """One instant, as it is seen and remembered.
 
     Attributes:
         policy: What is wanted.

@@ -8,30 +8,18 @@ from functools import cached_property
 from paceline_operator.api.v1alpha1 import Mode, SloMetric
 from paceline_operator.autopilot.demand.forecast import Demand, Past, forecast
 from paceline_operator.autopilot.measurement import cold_starts
-from paceline_operator.autopilot.measurement.attainment import (
-    measure,
-)
-from paceline_operator.autopilot.measurement.objectives import (
-    is_missed,
-)
-from paceline_operator.autopilot.plant.capacity import (
-    Bound,
-    Terms,
-    capacity_rps,
-)
+from paceline_operator.autopilot.measurement.attainment import measure
+from paceline_operator.autopilot.measurement.objectives import is_missed
+from paceline_operator.autopilot.plant.capacity import Bound, Terms, capacity_rps
 from paceline_operator.autopilot.plant.plant import build_plant
 from paceline_operator.autopilot.plant.prior import prior_of
 from paceline_operator.autopilot.plant.workload import known
 from paceline_operator.autopilot.situation.goals import Goals
 from paceline_operator.autopilot.situation.scene import RECENT_S
 from paceline_operator.autopilot.vocabulary.arbitration import Cause, Stance, stance
-from paceline_operator.autopilot.vocabulary.fleet import (
-    FleetObservation,
-)
+from paceline_operator.autopilot.vocabulary.fleet import FleetObservation
 from paceline_operator.autopilot.vocabulary.memory import Memory
-from paceline_operator.autopilot.vocabulary.policy import (
-    Policy,
-)
+from paceline_operator.autopilot.vocabulary.policy import Policy
 from paceline_operator.autopilot.vocabulary.window import StepClass
 
 REPLICA_EVERY_S = 15.0
